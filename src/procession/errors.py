@@ -1,0 +1,154 @@
+"""The error tree, and the two ways of stopping a run that are not errors.
+
+    ProcessionError
+    ├── ConfigurationError        an agent, model, tool or processor list that cannot work: fix the set-up
+    │   ├── MissingKeyError       a provider's key is not in the environment
+    │   ├── UnknownModelError     a model id that nothing in the registry answers to
+    │   └── ModelFetchError       the embedded model could not be fetched
+    ├── InputError                a message, chunk or value that no form allows: fix the input
+    ├── ProcessorError            a hook broke its contract (wrong return value, foreign list)
+    ├── ModelError                a model answered in a way that cannot be used
+    │   └── APICallError          a provider refused or failed a call
+    └── ToolError                 a tool cannot be run: unknown, or its arguments do not fit
+
+    TripWire (BaseException)      a verdict: a processor stopped the run on purpose
+
+Secrets never stand in these texts: no request headers, no keys, no rejected argument values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "APICallError",
+    "ConfigurationError",
+    "InputError",
+    "MissingKeyError",
+    "ModelError",
+    "ModelFetchError",
+    "ProcessionError",
+    "ProcessorError",
+    "ToolError",
+    "TripWire",
+    "UnknownModelError",
+]
+
+
+class ProcessionError(Exception):
+    """Base class of every error this library raises."""
+
+
+class ConfigurationError(ProcessionError):
+    """An agent, model, tool or list of processors that cannot work as it is set up."""
+
+
+class MissingKeyError(ConfigurationError):
+    """No key for a provider. `variable` names the environment variable to set."""
+
+    def __init__(self, provider: str, variable: str) -> None:
+        super().__init__(
+            f"no key for provider {provider!r}: set the environment variable {variable}, "
+            f"or pass api_key=… to the model"
+        )
+        self.provider = provider
+        self.variable = variable
+
+
+class UnknownModelError(ConfigurationError):
+    """A model id that cannot be resolved (R-083)."""
+
+
+class ModelFetchError(ConfigurationError):
+    """The embedded model's weights could not be fetched or checked."""
+
+
+class InputError(ProcessionError, ValueError):
+    """A message, part, chunk or option in a form that is not accepted (R-319, R-326, R-328)."""
+
+
+class ProcessorError(ProcessionError):
+    """A hook broke its contract; `processor_id` and `hook` say which one (R-189)."""
+
+    def __init__(self, processor_id: str, hook: str, problem: str) -> None:
+        super().__init__(f"processor {processor_id!r}, {hook}: {problem}")
+        self.processor_id = processor_id
+        self.hook = hook
+
+
+class ModelError(ProcessionError):
+    """A model's answer that cannot be used, for example a stream that broke off."""
+
+
+class APICallError(ModelError):
+    """A provider refused or failed a call (R-236).
+
+    `message` holds the provider's own words. `status_code` is the HTTP status, `is_retryable`
+    whether the same call may succeed later; `response_body`, `response_headers` and `url` are
+    given where known. Request headers and keys are never part of it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status_code: int | None = None,
+        is_retryable: bool = False,
+        response_body: str | None = None,
+        response_headers: Mapping[str, str] | None = None,
+        url: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status_code = status_code
+        self.is_retryable = is_retryable
+        self.response_body = response_body
+        self.response_headers = response_headers
+        self.url = url
+
+
+class ToolError(ProcessionError):
+    """A tool call that cannot be executed; its text is told to the model (R-531, R-532).
+
+    `problems` lists what is wrong, without the rejected values.
+    """
+
+    def __init__(self, message: str, problems: Sequence[Mapping[str, Any]] = ()) -> None:
+        super().__init__(message)
+        self.problems = list(problems)
+
+
+class TripWire(BaseException):
+    """A verdict: a processor ends the step or the run (R-165).
+
+    It derives from `BaseException`, so no `except Exception` can swallow it. `reason` is for
+    people, `retry` asks for another attempt, `metadata` is whatever the processor attached, and
+    `processor_id` names who decided. Raised by `args.abort(...)`; user code may raise it too.
+    """
+
+    def __init__(
+        self,
+        reason: str | None = None,
+        *,
+        retry: bool = False,
+        metadata: Any = None,
+        processor_id: str | None = None,
+    ) -> None:
+        super().__init__(reason or "")
+        self.reason = reason or ""
+        self.retry = retry
+        self.metadata = metadata
+        self.processor_id = processor_id
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """`retry` and `metadata` as the reference's clients expect them."""
+        return {"retry": self.retry, "metadata": self.metadata}
+
+
+def refuse(problem: str) -> NoReturn:
+    """Raise `InputError` with a text that names the place and the remedy."""
+    raise InputError(problem)
