@@ -1,0 +1,218 @@
+"""What the loop knows of a language model, and how an id such as `openai/gpt-5` becomes one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
+
+from msgspec import Struct
+
+from .errors import ConfigurationError, UnknownModelError
+
+if TYPE_CHECKING:
+    from .abort_signal import AbortSignal
+    from .chunks import Chunk
+    from .request_context import RequestContext
+
+__all__ = [
+    "LanguageModel",
+    "ModelConfig",
+    "ModelRequest",
+    "ModelSettings",
+    "ModelSpec",
+    "ToolChoice",
+    "ToolDefinition",
+    "register_provider",
+    "resolve_model",
+]
+
+Prompt = list[dict[str, Any]]
+"""The provider prompt: `{role, content, providerOptions?}` entries, plain data (R-353 to R-398)."""
+
+ToolChoice = str | Mapping[str, Any]
+"""`"auto"`, `"none"`, `"required"`, or `{"type": "tool", "toolName": name}` (R-085, R-528)."""
+
+
+class ModelSettings(TypedDict, total=False):
+    """Settings of a model call; whatever is absent is the provider's default."""
+
+    temperature: float
+    max_output_tokens: int
+    top_p: float
+    top_k: int
+    stop_sequences: list[str]
+    seed: int
+    presence_penalty: float
+    frequency_penalty: float
+    max_retries: int
+    timeout: float
+    headers: dict[str, str]
+
+
+class ToolDefinition(Struct, frozen=True, kw_only=True):
+    """A tool as a provider needs to know it. `input_schema` is a JSON Schema object."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+    provider_options: dict[str, Any] | None = None
+
+
+class ModelRequest(Struct, kw_only=True):
+    """One call of a model.
+
+    `prompt` and its entries are shared with the engine: read them, never change them. `streaming`
+    is False when the caller wants the answer in one piece; a model may then deliver each block as
+    one delta (R-549). `response_format` is `None` or `{"type": "json", "schema"?, "name"?}`.
+    """
+
+    prompt: Prompt
+    tools: Sequence[ToolDefinition] = ()
+    tool_choice: ToolChoice = "auto"
+    settings: ModelSettings
+    provider_options: Mapping[str, Any] | None = None
+    response_format: Mapping[str, Any] | None = None
+    streaming: bool = True
+    include_raw_chunks: bool = False
+    abort_signal: AbortSignal | None = None
+    run_id: str = ""
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """Anything the loop can ask. `provider` and `model_id` name it, for example `openai`, `gpt-5`.
+
+    `stream` is an async generator. Each item is the list of chunks that one read delivered:
+
+    - optionally first a `stream-start` (`ModelStartPayload`: warnings, request, headers), as soon
+      as the provider has accepted the call;
+    - `response-metadata`, text, reasoning, source, file and tool-input chunks, `tool-call`,
+      `tool-result` of provider-executed tools;
+    - an `error` chunk for an error inside a started stream;
+    - last a `finish` (`FinishPayload` with `step_result.reason`, `step_result.raw_reason`,
+      `output.usage` and `metadata={"providerMetadata": …}`). A stream without one ends with an
+      unknown finish reason (R-520).
+
+    Chunks need no `run_id` and no `from_`; they are the engine's once yielded. A call that fails
+    raises `APICallError`, or whatever the transport raised. Closing the generator closes the
+    connection.
+    """
+
+    @property
+    def provider(self) -> str:
+        """The provider's name, the part of the id before the slash."""
+        ...
+
+    @property
+    def model_id(self) -> str:
+        """The provider's own name of the model."""
+        ...
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Chunk], None]:
+        """Ask the model; yields lists of chunks in the order described above."""
+        ...
+
+
+class ModelConfig(Struct, frozen=True, kw_only=True):
+    """Any OpenAI-compatible endpoint: `ModelConfig(id="acme/small", url="https://llm.example.com/v1")`.
+
+    `api_key` is never shown. `headers` are sent with every call.
+    """
+
+    id: str
+    url: str
+    api_key: str | None = None
+    headers: Mapping[str, str] | None = None
+
+    def __repr__(self) -> str:
+        return f"ModelConfig(id={self.id!r}, url={self.url!r})"
+
+
+ModelSpec = LanguageModel | ModelConfig | str | Mapping[str, Any]
+"""What stands for a model: an object, a config, an id, or a mapping with `id` and `url`."""
+
+ModelChoice = ModelSpec | Callable[..., Any]
+"""A `ModelSpec`, or a (possibly async) function of the request that returns one."""
+
+ProviderFactory = Callable[[str], LanguageModel]
+"""Makes a model of a provider from the model's name (the part after the slash)."""
+
+_factories: dict[str, ProviderFactory] = {}
+_ENTRY_POINTS = "procession.providers"
+
+
+def register_provider(name: str, factory: ProviderFactory) -> None:
+    """Let ids `name/…` resolve through `factory`, which is called with what follows the slash.
+
+    A later registration replaces an earlier one. Packages register without being imported through
+    the entry point group `procession.providers`.
+    """
+    if not name or "/" in name:
+        raise ConfigurationError(f"a provider name is a word without a slash, not {name!r}")
+    _factories[name] = factory
+
+
+def known_providers() -> list[str]:
+    """The names that model ids may begin with, sorted."""
+    return sorted({*_factories, *entry_points(group=_ENTRY_POINTS).names})
+
+
+def resolve_model(spec: ModelSpec) -> LanguageModel:
+    """The model that `spec` stands for; ids are resolved through the registry.
+
+    Raises `UnknownModelError` for an id nobody answers to, `ConfigurationError` for anything that
+    is no model at all.
+    """
+    if isinstance(spec, str):
+        return _resolve_id(spec)
+    if isinstance(spec, Mapping):
+        spec = _config_of(spec)
+    if isinstance(spec, ModelConfig):
+        return _compatible(spec)
+    if callable(getattr(spec, "stream", None)) and hasattr(spec, "model_id"):
+        return spec
+    raise ConfigurationError(
+        f"not a model: {type(spec).__name__}. Give an id such as 'openai/gpt-5', a ModelConfig, "
+        f"or an object with provider, model_id and stream(request)"
+    )
+
+
+def _resolve_id(model: str) -> LanguageModel:
+    provider, slash, name = model.partition("/")
+    if not slash or not provider or not name:
+        raise UnknownModelError(
+            f"unknown model id {model!r}: an id has the form provider/model, "
+            f"for example 'openai/gpt-5' or 'local/smollm2'"
+        )
+    factory = _factories.get(provider) or _load_factory(provider)
+    if factory is None:
+        raise UnknownModelError(
+            f"unknown model id {model!r}: no provider {provider!r}. Known providers: "
+            f"{', '.join(known_providers()) or 'none'}. register_provider() adds one"
+        )
+    return factory(name)
+
+
+def _load_factory(provider: str) -> ProviderFactory | None:
+    for entry in entry_points(group=_ENTRY_POINTS, name=provider):
+        factory: ProviderFactory = entry.load()
+        return _factories.setdefault(provider, factory)
+    return None
+
+
+def _config_of(mapping: Mapping[str, Any]) -> ModelConfig:
+    unknown = set(mapping) - set(ModelConfig.__struct_fields__)
+    if unknown or "id" not in mapping or "url" not in mapping:
+        raise ConfigurationError(
+            "a model mapping needs 'id' and 'url' and may have 'api_key' and 'headers'; "
+            f"keys given: {sorted(map(str, mapping))}"
+        )
+    return ModelConfig(**mapping)
+
+
+def _compatible(config: ModelConfig) -> LanguageModel:
+    for entry in entry_points(group=_ENTRY_POINTS, name="openai-compatible"):
+        make: Callable[[ModelConfig], LanguageModel] = entry.load()
+        return make(config)
+    raise ConfigurationError("no adapter for OpenAI-compatible endpoints is installed")

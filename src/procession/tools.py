@@ -1,0 +1,198 @@
+"""Tools: functions a model may ask for, with a JSON Schema for their arguments."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from .errors import ConfigurationError, ToolError
+from .model import ToolDefinition
+from .schema import check_arguments, signature_schema
+
+if TYPE_CHECKING:
+    from .abort_signal import AbortSignal
+    from .chunks import Chunk
+    from .messages import Message
+    from .request_context import RequestContext
+
+__all__ = ["Tool", "ToolContext", "ToolWriter", "parse_tool_input", "tool", "tool_map"]
+
+
+class ToolWriter(Protocol):
+    """How a running tool talks to the client."""
+
+    async def write(self, output: Any) -> None:
+        """Deliver `output` at once, in a `tool-output` chunk."""
+        ...
+
+    async def custom(
+        self, chunk: Chunk | Mapping[str, Any], options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Deliver a `data-…` chunk at once (R-195 to R-201)."""
+        ...
+
+
+class ToolContext(Struct, kw_only=True):
+    """What a tool is told besides its arguments (R-533).
+
+    `abort_signal` fires when the caller stops the run; sync tools look at `abort_signal.aborted`.
+    `messages` are the messages at the time of the call.
+    """
+
+    tool_call_id: str
+    run_id: str
+    request_context: RequestContext
+    writer: ToolWriter
+    abort_signal: AbortSignal | None = None
+    messages: list[Message] = []
+    thread_id: str | None = None
+    resource_id: str | None = None
+
+
+Execute = Callable[[Any, ToolContext], Any]
+
+
+class Tool(Struct, kw_only=True):
+    """A tool: a name, what it is for, a JSON Schema of its arguments, and how to run it.
+
+    `execute(arguments, context)` may be plain (it then runs in a thread) or async; without one the
+    tool belongs to the client and a call to it ends the run (R-525). `to_model_output(result)`
+    changes what the model sees of a result, as `{type, value}` (R-535). `input_model` checks and
+    converts arguments where a schema alone does not; `tool()` sets it.
+    """
+
+    name: str
+    description: str = ""
+    input_schema: dict[str, Any] = msgspec.field(
+        default_factory=lambda: {"type": "object", "properties": {}}
+    )
+    execute: Execute | None = None
+    to_model_output: Callable[[Any], Any] | None = None
+    provider_options: dict[str, Any] | None = None
+    input_model: Callable[[Any], Any] | None = None
+    is_async: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ConfigurationError("a tool needs a name")
+        if self.input_schema.get("type", "object") != "object":
+            raise ConfigurationError(
+                f"tool {self.name!r}: input_schema must describe an object, "
+                f"not {self.input_schema.get('type')!r}"
+            )
+        self.is_async = self.execute is None or inspect.iscoroutinefunction(self.execute)
+
+    def definition(self) -> ToolDefinition:
+        """What a provider is told."""
+        return ToolDefinition(
+            name=self.name,
+            description=self.description,
+            input_schema=self.input_schema,
+            provider_options=self.provider_options,
+        )
+
+    def validate(self, arguments: Any) -> Any:
+        """The arguments as `execute` takes them; raises `ToolError` that names what is wrong.
+
+        Rejected values are not part of the error (R-142, G-W2).
+        """
+        if self.input_model is not None:
+            return self.input_model(arguments)
+        check_arguments(self.name, self.input_schema, arguments)
+        return arguments
+
+    async def run(self, arguments: Any, context: ToolContext) -> Any:
+        """Execute with validated arguments; a plain function runs in a thread of its own."""
+        if self.execute is None:
+            raise ToolError(f"tool {self.name!r} has nothing to execute: its caller answers it")
+        if self.is_async:
+            return await cast("Awaitable[Any]", self.execute(arguments, context))
+        result = await asyncio.to_thread(self.execute, arguments, context)
+        return await cast("Awaitable[Any]", result) if inspect.isawaitable(result) else result
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    input_schema: dict[str, Any] | None = None,
+    to_model_output: Callable[[Any], Any] | None = None,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    input_schema: dict[str, Any] | None = None,
+    to_model_output: Callable[[Any], Any] | None = None,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a tool of a typed function: `@tool`, or `@tool(name=…)`.
+
+    The docstring becomes the description, the signature the JSON Schema. A parameter annotated
+    `ToolContext` gets the context and is not part of the schema. With `input_schema` the function
+    is called with the arguments as keywords, checked against that schema only.
+    """
+
+    def make(function: Callable[..., Any]) -> Tool:
+        schema = signature_schema(function, context_type=ToolContext, given=input_schema)
+        return Tool(
+            name=name or function.__name__,
+            description=inspect.cleandoc(description or function.__doc__ or ""),
+            input_schema=schema.json_schema,
+            execute=schema.call,
+            input_model=schema.validate,
+            to_model_output=to_model_output,
+        )
+
+    return make if function is None else make(function)
+
+
+def tool_map(tools: Mapping[str, Tool] | Iterable[Tool] | None) -> dict[str, Tool]:
+    """Tools by the name the model calls them by; two of one name are refused."""
+    if tools is None:
+        return {}
+    if isinstance(tools, Mapping):
+        named = {name: _as_tool(entry) for name, entry in tools.items()}
+        return {
+            name: entry if entry.name == name else msgspec.structs.replace(entry, name=name)
+            for name, entry in named.items()
+        }
+    found: dict[str, Tool] = {}
+    for entry in map(_as_tool, tools):
+        if entry.name in found:
+            raise ConfigurationError(f"two tools are named {entry.name!r}: rename one")
+        found[entry.name] = entry
+    return found
+
+
+def _as_tool(entry: Any) -> Tool:
+    if isinstance(entry, Tool):
+        return entry
+    if inspect.isroutine(entry):
+        return tool(entry)
+    raise ConfigurationError(
+        f"not a tool: {type(entry).__name__}. Decorate a function with @tool, or make a Tool(…)"
+    )
+
+
+def parse_tool_input(text: str) -> Any:
+    """A call's arguments from the JSON text a model wrote; `UNSET` when it is no JSON (R-531)."""
+    if not text.strip():
+        return {}
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return UNSET
