@@ -1,0 +1,114 @@
+"""What a run leaves behind: results of steps, of the whole run, and of `generate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from .chunks import Chunk, Usage
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from .messages import Message
+
+__all__ = ["FullOutput", "OutputResult", "ResponseInfo", "StepResult", "Tripwire"]
+
+
+class Tripwire(Struct, kw_only=True):
+    """Who stopped the run, and why (R-168)."""
+
+    reason: str
+    processor_id: str
+    retry: bool = False
+    metadata: Any = None
+
+
+class ResponseInfo(Struct, kw_only=True):
+    """What is known of a model's response (R-545).
+
+    `messages` are the assistant and tool messages of the run in model form, `db_messages` as
+    stored, `ui_messages` as AI SDK v5 clients show them; all empty for a single step's response.
+    """
+
+    id: str | None = None
+    timestamp: datetime | None = None
+    model_id: str | None = None
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    db_messages: list[Message] = field(default_factory=list["Message"])
+    ui_messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+class StepResult(Struct, kw_only=True):
+    """One step, or one rejected attempt at it (R-546).
+
+    `finish_reason` is `retry` for a rejected attempt (R-179); `tripwire` is set when a processor
+    rejected or blocked it. `tool_calls`, `tool_results`, `reasoning`, `sources` and `files` are
+    chunks; `content` is the step's parts in the order they came, as stored.
+    """
+
+    step_number: int = 0
+    step_type: str = "initial"
+    text: str = ""
+    finish_reason: str | None = None
+    usage: Usage = field(default_factory=Usage)
+    tool_calls: list[Chunk] = field(default_factory=list[Chunk])
+    tool_results: list[Chunk] = field(default_factory=list[Chunk])
+    reasoning: list[Chunk] = field(default_factory=list[Chunk])
+    sources: list[Chunk] = field(default_factory=list[Chunk])
+    files: list[Chunk] = field(default_factory=list[Chunk])
+    content: list[Any] = field(default_factory=list[Any])
+    warnings: list[Any] = field(default_factory=list[Any])
+    request: dict[str, Any] = field(default_factory=dict[str, Any])
+    response: ResponseInfo = field(default_factory=ResponseInfo)
+    provider_metadata: dict[str, Any] | None = None
+    tripwire: Tripwire | None = None
+
+    @property
+    def reasoning_text(self) -> str | None:
+        """The reasoning joined, or `None` when there is none."""
+        return "".join(chunk.payload.text for chunk in self.reasoning) or None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the step counts: neither rejected nor blocked."""
+        return self.finish_reason != "retry" and self.tripwire is None
+
+
+class OutputResult(Struct, kw_only=True):
+    """What `process_output_result` is told about the run (R-153)."""
+
+    text: str
+    usage: Usage
+    finish_reason: str | None
+    steps: list[StepResult]
+
+
+class FullOutput(Struct, kw_only=True):
+    """What `generate` returns (R-548). Names and meanings are those of the stream object."""
+
+    run_id: str
+    text: str
+    usage: Usage
+    total_usage: Usage
+    finish_reason: str | None
+    steps: list[StepResult]
+    tool_calls: list[Chunk]
+    tool_results: list[Chunk]
+    reasoning: list[Chunk]
+    reasoning_text: str | None
+    sources: list[Chunk]
+    files: list[Chunk]
+    warnings: list[Any]
+    provider_metadata: dict[str, Any] | None
+    request: dict[str, Any]
+    response: ResponseInfo
+    messages: list[Message]
+    remembered_messages: list[Message]
+    tripwire: Tripwire | None = None
+    error: BaseException | None = None
+    object: Any = None
+    used_fallback_value: bool = False
+    status: str = "success"
