@@ -1,0 +1,1 @@
+"""The gate: every check a change must pass, behind one command (`python -m checks`)."""
