@@ -1,0 +1,138 @@
+"""The Python blocks of README.md and docs/ do what the text around them says.
+
+All blocks of a file share one namespace and one event loop, and may use top-level `await`.
+`<!-- no-run: REASON -->` before a block: it is compiled only. `<!-- output -->` before a `text`
+block: it must equal what the Python block above it printed.
+"""
+
+import ast
+import asyncio
+import inspect
+import re
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+BLOCK = re.compile(
+    r"(?:^<!-- *(?P<note>[^\n]*?) *-->\n\s*)?"
+    r"^```(?P<language>\w+)[^\n]*\n(?P<body>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+class Block(NamedTuple):
+    """A fenced block: where its body starts, and what the comment before it says."""
+
+    language: str
+    body: str
+    line: int
+    note: str
+
+
+def read_blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks of a document, in order."""
+    for match in BLOCK.finditer(text):
+        line = text.count("\n", 0, match.start("body")) + 1
+        yield Block(match["language"], match["body"], line, match["note"] or "")
+
+
+def run_document(path: Path, text: str) -> None:
+    """Run the Python blocks and compare the outputs that the document promises."""
+    # A real module: pydantic and msgspec look up annotations in sys.modules.
+    module = types.ModuleType("_document")
+    printed = ""
+    with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
+        patch.setitem(sys.modules, module.__name__, module)
+        for block in read_blocks(text):
+            if block.language == "python":
+                code = compile_block(path, block)
+                printed = "" if is_not_run(block) else run_block(code, module, runner)
+            elif block.language == "text" and block.note == "output":
+                assert printed == block.body, f"{path.name}:{block.line}: another output"
+
+
+def is_not_run(block: Block) -> bool:
+    """Whether the block is only compiled; it has to say why."""
+    return block.note.startswith("no-run:") and block.note != "no-run:"
+
+
+def compile_block(path: Path, block: Block) -> types.CodeType:
+    """Compile the block, with the line numbers of its document."""
+    source = "\n" * (block.line - 1) + block.body
+    flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+    return compile(source, str(path), "exec", flags=flags, dont_inherit=True)
+
+
+def run_block(code: types.CodeType, module: types.ModuleType, runner: asyncio.Runner) -> str:
+    """Run the block; what it printed."""
+    with redirect_stdout(StringIO()) as output:
+        if code.co_flags & inspect.CO_COROUTINE:
+            runner.run(types.FunctionType(code, module.__dict__)())
+        else:
+            exec(code, module.__dict__)
+    return output.getvalue()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = path.read_text("utf-8")
+    run_document(path, text)
+    # An indented or unclosed block would be passed over in silence.
+    assert text.count("```python") == sum(block.language == "python" for block in read_blocks(text))
+
+
+SAMPLE = """
+```python
+import asyncio
+
+count = 1
+```
+
+```python
+await asyncio.sleep(0)
+print("count:", count)
+```
+
+<!-- output -->
+```text
+count: 1
+```
+
+<!-- no-run: needs a key -->
+```python
+raise SystemExit
+```
+"""
+
+
+def run_sample(text: str) -> None:
+    run_document(Path("sample.md"), text)
+
+
+def test_blocks_share_a_namespace_and_may_await() -> None:
+    run_sample(SAMPLE)
+
+
+def test_another_output_is_reported_with_its_line() -> None:
+    with pytest.raises(AssertionError, match=r"sample\.md:15"):
+        run_sample(SAMPLE.replace("count = 1", "count = 2"))
+
+
+def test_a_block_that_is_not_run_is_compiled() -> None:
+    with pytest.raises(SyntaxError):
+        run_sample(SAMPLE.replace("raise SystemExit", "raise ="))
+
+
+def test_not_running_a_block_needs_a_reason() -> None:
+    with pytest.raises(SystemExit):
+        run_sample(SAMPLE.replace("no-run: needs a key", "no-run:"))
