@@ -1,0 +1,259 @@
+"""From a model request to the body of an OpenAI chat completion.
+
+Nothing is cached: an entry costs about a microsecond, less than a check that it is unchanged, and
+what a model object would keep would outlive the run it belongs to.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from ..errors import InputError
+
+if TYPE_CHECKING:
+    from ..model import ModelRequest, ToolDefinition
+
+__all__ = ["chat_body", "chat_messages"]
+
+Json = dict[str, Any]
+
+
+def chat_body(
+    model: str, provider: str, request: ModelRequest, *, include_usage: bool = True
+) -> tuple[Json, list[Json]]:
+    """The body, and warnings about what it cannot express.
+
+    Raises `InputError` for a part that this wire format has no place for.
+    """
+    warnings: list[Json] = []
+    body: Json = {"model": model, "messages": chat_messages(request.prompt, warnings)}
+    _put_settings(body, provider, request, warnings)
+    options = _options(provider, request.provider_options)
+    strict = options.pop("strict_json_schema", None)
+    if request.tools:
+        body["tools"] = [_tool(tool, provider) for tool in request.tools]
+        body["tool_choice"] = _tool_choice(request.tool_choice)
+    if request.response_format is not None:
+        body["response_format"] = _response_format(request.response_format, strict)
+    body |= options
+    body["stream"] = True
+    if include_usage:
+        body.setdefault("stream_options", {"include_usage": True})
+    return body, warnings
+
+
+_SETTINGS = (
+    ("temperature", "temperature"),
+    ("top_p", "top_p"),
+    ("seed", "seed"),
+    ("stop_sequences", "stop"),
+    ("presence_penalty", "presence_penalty"),
+    ("frequency_penalty", "frequency_penalty"),
+)
+
+
+def _put_settings(body: Json, provider: str, request: ModelRequest, warnings: list[Json]) -> None:
+    settings: Mapping[str, Any] = request.settings
+    for ours, theirs in _SETTINGS:
+        value = settings.get(ours)
+        if value is not None:
+            body[theirs] = value
+    limit = settings.get("max_output_tokens")
+    if limit is not None:
+        # OpenAI's newer models refuse the old name; most compatible servers know only that.
+        body["max_completion_tokens" if provider == "openai" else "max_tokens"] = limit
+    top_k = settings.get("top_k")
+    if top_k is not None and provider == "openai":
+        warnings.append({"type": "unsupported-setting", "setting": "topK"})
+    elif top_k is not None:
+        body["top_k"] = top_k
+
+
+_OPTION_NAMES = {
+    "logitBias": "logit_bias",
+    "maxCompletionTokens": "max_completion_tokens",
+    "parallelToolCalls": "parallel_tool_calls",
+    "promptCacheKey": "prompt_cache_key",
+    "promptCacheRetention": "prompt_cache_retention",
+    "reasoningEffort": "reasoning_effort",
+    "safetyIdentifier": "safety_identifier",
+    "serviceTier": "service_tier",
+    "strictJsonSchema": "strict_json_schema",
+    "textVerbosity": "verbosity",
+}
+
+
+def _options(provider: str, given: Mapping[str, Any] | None) -> Json:
+    """Options under `openai`, and those under the provider's own name on top of them."""
+    options: Json = {}
+    for key in dict.fromkeys(("openai", provider)):
+        found = (given or {}).get(key)
+        if isinstance(found, Mapping):
+            entries = cast("Mapping[str, Any]", found).items()
+            options |= {_OPTION_NAMES.get(name, name): value for name, value in entries}
+    return options
+
+
+def _tool(tool: ToolDefinition, provider: str) -> Json:
+    function: Json = {"name": tool.name, "parameters": tool.input_schema}
+    if tool.description:
+        function["description"] = tool.description
+    function |= _options(provider, tool.provider_options)
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(choice: str | Mapping[str, Any]) -> Any:
+    if isinstance(choice, str):
+        return choice
+    return {"type": "function", "function": {"name": choice["toolName"]}}
+
+
+def _response_format(wanted: Mapping[str, Any], strict: bool | None) -> Json:
+    schema = wanted.get("schema")
+    if schema is None:
+        return {"type": "json_object"}
+    form: Json = {"name": wanted.get("name") or "response", "schema": schema}
+    if strict is not None:
+        form["strict"] = strict
+    return {"type": "json_schema", "json_schema": form}
+
+
+def chat_messages(prompt: Sequence[Json], warnings: list[Json]) -> list[Json]:
+    """The provider prompt as chat messages. Reasoning is left out: this API takes none back."""
+    messages: list[Json] = []
+    for entry in prompt:
+        role = entry["role"]
+        if role == "user":
+            messages.append({"role": "user", "content": _user_content(entry["content"])})
+        elif role == "assistant":
+            message = _assistant(entry["content"], warnings)
+            if message is not None:
+                messages.append(message)
+        elif role == "tool":
+            messages += map(_tool_result, entry["content"])
+        elif role == "system":
+            messages.append({"role": "system", "content": entry["content"]})
+        else:
+            raise InputError(f"a prompt entry has the unknown role {role!r}")
+    return messages
+
+
+def _user_content(parts: Any) -> Any:
+    if isinstance(parts, str):
+        return parts
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        return parts[0]["text"]  # servers that know no parts take this form
+    return [_user_part(part) for part in parts]
+
+
+def _user_part(part: Json) -> Json:
+    kind = part["type"]
+    if kind == "text":
+        return {"type": "text", "text": part["text"]}
+    if kind == "file":
+        return _file(part)
+    raise InputError(f"a user message has a part of type {kind!r}: only text and file can be sent")
+
+
+def _file(part: Json) -> Json:
+    media: str = part["mediaType"]
+    data = part["data"]
+    if not isinstance(data, str):  # bytes, from a processor that put them there (R-398)
+        data = base64.b64encode(data).decode("ascii")
+    if media.startswith("image/"):
+        image: Json = {"url": _data_url(data, "image/jpeg" if media == "image/*" else media)}
+        detail = _own(part).get("imageDetail")
+        return {"type": "image_url", "image_url": {**image, "detail": detail} if detail else image}
+    if media in _AUDIO and not _is_url(data):
+        return {"type": "input_audio", "input_audio": {"data": data, "format": _AUDIO[media]}}
+    if media == "application/pdf" and not _is_url(data):
+        if data.startswith("file-"):
+            return {"type": "file", "file": {"file_id": data}}
+        name = part.get("filename") or "document.pdf"
+        return {"type": "file", "file": {"filename": name, "file_data": _data_url(data, media)}}
+    how = " given by its address" if _is_url(data) else ""
+    raise InputError(
+        f"a file of type {media!r}{how} cannot be sent over OpenAI chat: it takes images, WAV and "
+        f"MP3 audio, and PDF as data"
+    )
+
+
+_AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mp3": "mp3", "audio/mpeg": "mp3"}
+
+
+def _is_url(data: str) -> bool:
+    return data.startswith(("http://", "https://"))
+
+
+def _data_url(data: str, media: str) -> str:
+    if data.startswith("data:") or _is_url(data):
+        return data
+    return f"data:{media};base64,{data}"
+
+
+def _own(part: Json) -> Json:
+    options: Json = part.get("providerOptions") or {}
+    return options.get("openai") or {}
+
+
+def _assistant(parts: Any, warnings: list[Json]) -> Json | None:
+    if isinstance(parts, str):
+        return {"role": "assistant", "content": parts}
+    texts: list[str] = []
+    calls: list[Json] = []
+    for part in parts:
+        kind = part["type"]
+        if kind == "text":
+            texts.append(part["text"])
+        elif part.get("providerExecuted"):
+            continue  # this API has no provider-executed tools
+        elif kind == "tool-call":
+            calls.append(_call(part))
+        elif kind == "file":
+            warnings.append({"type": "other", "message": "files of the assistant are not sent"})
+    if not texts and not calls:
+        return None
+    message: Json = {"role": "assistant", "content": "".join(texts) if texts else None}
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def _call(part: Json) -> Json:
+    arguments = _json(part["input"])
+    return {
+        "id": part["toolCallId"],
+        "type": "function",
+        "function": {"name": part["toolName"], "arguments": arguments},
+    }
+
+
+def _tool_result(part: Json) -> Json:
+    return {
+        "role": "tool",
+        "tool_call_id": part["toolCallId"],
+        "content": output_text(part["output"]),
+    }
+
+
+def output_text(output: Any) -> str:
+    """A tool's outcome as the text that the model reads."""
+    if not isinstance(output, dict) or "value" not in output:
+        return _json(output)
+    form = cast("Json", output)
+    value, kind = form["value"], form.get("type")
+    if kind in ("text", "error-text"):
+        return value if isinstance(value, str) else _json(value)
+    if kind == "content" and isinstance(value, list):
+        items = cast("list[Json]", value)
+        if all(item.get("type") == "text" for item in items):
+            return "\n".join(item["text"] for item in items)
+    return _json(value)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

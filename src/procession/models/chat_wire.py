@@ -1,0 +1,143 @@
+"""The records of an OpenAI chat completion stream, down to the fields that are used.
+
+Field types are loose on purpose: dozens of servers speak this format, and few of them exactly.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct
+
+from ..chunks import ResponseMetadataPayload, Usage
+from ..errors import APICallError
+
+__all__ = [
+    "Call",
+    "Choice",
+    "Delta",
+    "Event",
+    "Function",
+    "Heading",
+    "call_error",
+    "decode_event",
+    "decode_heading",
+    "is_retryable_status",
+    "metadata_of",
+    "usage_of",
+]
+
+
+class Function(Struct, gc=False):
+    """What a call names and the text of its arguments, or a piece of it."""
+
+    name: str | None = None
+    arguments: Any = None
+
+
+class Call(Struct, gc=False):
+    """A tool call, or a fragment of one."""
+
+    index: int | None = None
+    id: str | None = None
+    function: Function | None = None
+
+
+class Delta(Struct, gc=False):
+    """What one event adds to the answer."""
+
+    content: Any = None
+    tool_calls: list[Call] | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    refusal: Any = None
+    function_call: Function | None = None
+
+
+class Choice(Struct, gc=False):
+    """One of the answers asked for; there is one."""
+
+    delta: Delta | None = None
+    finish_reason: Any = None
+    index: int | None = None
+    message: Delta | None = None  # where a server answers in one piece although asked to stream
+
+
+class Event(Struct, gc=False):
+    """One event of the stream."""
+
+    choices: list[Choice] | None = None
+    usage: Any = None
+    error: Any = None
+    x_groq: Any = None  # where one provider puts the usage
+
+
+class Heading(Struct, gc=False):
+    """What every event repeats about the response; read once."""
+
+    id: Any = None
+    model: Any = None
+    created: Any = None
+
+
+decode_event = msgspec.json.Decoder(Event).decode
+"""The event that a record of the stream stands for; raises `msgspec.DecodeError`."""
+
+decode_heading = msgspec.json.Decoder(Heading).decode
+"""The heading of the same record."""
+
+
+def metadata_of(heading: Heading) -> ResponseMetadataPayload:
+    """What the provider calls this response."""
+    payload = ResponseMetadataPayload()
+    if heading.id and isinstance(heading.id, str):
+        payload.id = heading.id
+    if heading.model and isinstance(heading.model, str):
+        payload.model_id = heading.model
+    if heading.created and isinstance(heading.created, int | float):
+        payload.timestamp = datetime.fromtimestamp(heading.created, UTC)
+    return payload
+
+
+def usage_of(record: Any) -> Usage:
+    """The counts of a usage record; what it does not say stays unknown (G-P3)."""
+    if not isinstance(record, dict):
+        return Usage()
+    given = cast("dict[str, Any]", record)
+    inputs: dict[str, Any] = given.get("prompt_tokens_details") or {}
+    outputs: dict[str, Any] = given.get("completion_tokens_details") or {}
+    return Usage(
+        input_tokens=given.get("prompt_tokens"),
+        output_tokens=given.get("completion_tokens"),
+        total_tokens=given.get("total_tokens"),
+        reasoning_tokens=outputs.get("reasoning_tokens"),
+        cached_input_tokens=inputs.get("cached_tokens", given.get("prompt_cache_hit_tokens")),
+        raw=given,
+    )
+
+
+def is_retryable_status(status: int | None) -> bool:
+    """Whether the same call may succeed later: time-outs, conflicts, limits, server faults."""
+    return status is not None and (status in (408, 409, 429) or status >= 500)
+
+
+def call_error(value: Any) -> APICallError:
+    """An error record inside a stream as an exception."""
+    text = msgspec.json.encode(value).decode()
+    if not isinstance(value, dict):
+        return APICallError(str(value), response_body=text)
+    error = cast("dict[str, Any]", value)
+    status = next(
+        (error[key] for key in ("status_code", "code", "status") if type(error.get(key)) is int),
+        None,
+    )
+    message = error.get("message") or error.get("type") or "the provider reported an error"
+    retryable = is_retryable_status(status) or error.get("type") in _PASSING
+    return APICallError(
+        str(message), status_code=status, is_retryable=retryable, response_body=text
+    )
+
+
+_PASSING = frozenset({"server_error", "overloaded_error", "rate_limit_error", "timeout"})

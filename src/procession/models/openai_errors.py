@@ -1,0 +1,110 @@
+"""What goes wrong between us and a provider that is asked through the OpenAI client."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit, urlunsplit
+
+import openai
+
+from ..errors import APICallError
+from .chat_wire import is_retryable_status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import httpx2
+
+__all__ = ["broken_off", "call_failure", "public_headers", "wrong_answer"]
+
+
+def call_failure(provider: str, error: openai.APIError, key: str) -> APICallError:
+    """A refused call (with the provider's words), or one that reached nobody."""
+    url = _public_url(str(error.request.url))
+    if not isinstance(error, openai.APIStatusError):
+        cause = error.__cause__ or error
+        return APICallError(
+            f"{provider} could not be reached: {_words(cause, error)}", is_retryable=True, url=url
+        )
+    response = error.response
+    body = _without(key, response.text)
+    message = _without(key, _provider_words(error.body)) or _no_words(provider, response, body)
+    return APICallError(
+        message,
+        status_code=error.status_code,
+        is_retryable=is_retryable_status(error.status_code),
+        response_body=body,
+        response_headers=public_headers(response.headers),
+        url=url,
+    )
+
+
+def broken_off(provider: str, error: Exception, *, begun: bool) -> APICallError:
+    """A connection lost after the provider had accepted the call."""
+    when = "before its answer was complete" if begun else "before its answer began"
+    return APICallError(
+        f"the connection to {provider} broke off {when}: {_words(error, error)}",
+        is_retryable=True,
+    )
+
+
+def wrong_answer(provider: str, response: httpx2.Response) -> APICallError:
+    """A successful answer of the wrong kind: most often a web page, from a wrong address."""
+    kind = response.headers.get("content-type", "nothing")
+    return APICallError(
+        f"{provider} answered with {kind} instead of an event stream: check the base URL",
+        status_code=response.status_code,
+        response_headers=public_headers(response.headers),
+        url=_public_url(str(response.url)),
+    )
+
+
+_PRIVATE = ("cookie", "authoriz", "authentic", "secret", "api-key", "organization", "project")
+
+
+def public_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    """Response headers without cookies, credentials and account names."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if not any(word in name.lower() for word in _PRIVATE)
+    }
+
+
+def _public_url(url: str) -> str:
+    """Without user, password and query: each may hold a key."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path, "", ""))
+
+
+def _without(key: str, text: str) -> str:
+    return text.replace(key, "…") if len(key) > 4 else text
+
+
+def _words(cause: BaseException, error: BaseException) -> str:
+    return str(cause) or f"{type(cause).__name__}" or str(error)
+
+
+def _provider_words(body: Any) -> str:
+    """The message in an error body; the client has already taken off an outer `error`."""
+    if isinstance(body, str):
+        return "" if body.lstrip().startswith("<") else body.strip()[:2000]
+    if not isinstance(body, dict):
+        return ""
+    record = cast("dict[str, Any]", body)
+    message = next((record[k] for k in ("message", "detail", "error") if record.get(k)), "")
+    if not isinstance(message, str):
+        return json.dumps(message)
+    metadata: Any = record.get("metadata")
+    inner = cast("dict[str, Any]", metadata).get("raw") if isinstance(metadata, dict) else None
+    # A router's own message says little; that of the provider behind it is what helps.
+    return f"{message}: {inner}" if isinstance(inner, str) and inner else message
+
+
+def _no_words(provider: str, response: httpx2.Response, body: str) -> str:
+    shown = body.strip()[:200]
+    return f"{provider} answered with status {response.status_code}" + (
+        f": {shown}" if shown else ""
+    )
