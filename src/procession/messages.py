@@ -232,6 +232,9 @@ class Message(Record, kw_only=True):
 
     `created_at` is an aware `datetime`; views of a `MessageList` are ordered by it (R-323). It and
     the parts may be edited in place: later hooks, the prompt and storage follow (R-033, R-397).
+
+    `prompt_memo` is the library's own: what the message was turned into for a provider, with what
+    it takes to notice an edit. It is no part of the JSON form and makes no two messages unequal.
     """
 
     id: str
@@ -241,6 +244,7 @@ class Message(Record, kw_only=True):
     thread_id: str | None = None
     resource_id: str | None = None
     type: str | None = None
+    prompt_memo: Any = None
 
     @property
     def parts(self) -> list[Part]:
