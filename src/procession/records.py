@@ -8,6 +8,7 @@ because msgspec drops keys it does not know. Values that belong to the user are 
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Self
 
@@ -17,7 +18,10 @@ from msgspec.structs import replace
 
 from .errors import InputError
 
-__all__ = ["Record", "clean_text", "format_time", "parse_time", "plain"]
+__all__ = ["Record", "clean_json", "clean_text", "format_time", "parse_time", "plain"]
+
+_APART = frozenset({"extra", "prompt_memo"})
+"""Fields that are no JSON keys: the slot for unknown keys, and a message's prompt memo."""
 
 
 class Record(Struct, rename="camel", kw_only=True):
@@ -29,11 +33,11 @@ class Record(Struct, rename="camel", kw_only=True):
 
     @classmethod
     def names(cls) -> dict[str, str]:
-        """JSON key to attribute name, in field order; `extra` is not a key."""
+        """JSON key to attribute name, in field order; `extra` is not a key, nor is a memo."""
         found = cls.__dict__.get("_names")
         if found is None:
             pairs = zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True)
-            found = {key: name for key, name in pairs if name != "extra"}
+            found = {key: name for key, name in pairs if name not in _APART}
             cls._names = found
         return found
 
@@ -119,7 +123,7 @@ def _plain(value: Any) -> Any:  # noqa: C901, PLR0911 - one line for each kind o
     cls = value.__class__
     if cls is str or cls is int or cls is bool or cls is float or value is None:
         return value
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(k): _plain(v) for k, v in value.items() if v is not UNSET}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(v) for v in value]
@@ -184,3 +188,39 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def clean_json(value: Any) -> Any:
+    """`value` as JSON data with clean texts; what is clean already comes back as it is.
+
+    For values that enter a run from outside: tool results, data. Raises `InputError` for a value
+    that contains itself or is nested too deeply.
+    """
+    try:
+        return _clean(value)
+    except RecursionError:
+        raise InputError("a value is nested too deeply, or contains itself: no JSON form") from None
+
+
+def _clean(value: Any) -> Any:
+    cls = value.__class__
+    if cls is str:
+        return clean_text(value)
+    if value is None or cls is int or cls is bool or cls is float:
+        return value
+    if cls is dict:
+        return _clean_dict(value)
+    if cls is list:
+        cleaned = [_clean(v) for v in value]
+        return value if all(a is b for a, b in zip(cleaned, value, strict=True)) else cleaned
+    return _clean(plain(value))
+
+
+def _clean_dict(value: dict[Any, Any]) -> dict[str, Any]:
+    cleaned: dict[str, Any] = {}
+    same = True
+    for key, entry in value.items():
+        name = clean_text(key) if isinstance(key, str) else str(key)
+        cleaned[name] = made = _clean(entry)
+        same = same and name is key and made is entry
+    return value if same else cleaned
