@@ -7,13 +7,15 @@ unknown types pass through everything unchanged (R-505).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import UNSET, UnsetType, field
 
 from .errors import InputError
 from .records import Record, error_form, parse_time, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "PAYLOAD_TYPES",
@@ -146,7 +148,7 @@ class SourcePayload(Payload, kw_only=True):
 
     id: str
     source_type: str
-    title: str | None | UnsetType = UNSET
+    title: str | UnsetType | None = UNSET
     url: str | UnsetType = UNSET
     mime_type: str | UnsetType = UNSET
     filename: str | UnsetType = UNSET

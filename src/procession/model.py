@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
 from msgspec import Struct
 
+from .abort_signal import AbortSignal
 from .errors import ConfigurationError, UnknownModelError
 
 if TYPE_CHECKING:
-    from .abort_signal import AbortSignal
     from .chunks import Chunk
-    from .request_context import RequestContext
 
 __all__ = [
     "LanguageModel",
@@ -140,6 +138,7 @@ ProviderFactory = Callable[[str], LanguageModel]
 
 _factories: dict[str, ProviderFactory] = {}
 _ENTRY_POINTS = "procession.providers"
+_COMPATIBLE = "openai-compatible"
 
 
 def register_provider(name: str, factory: ProviderFactory) -> None:
@@ -155,7 +154,15 @@ def register_provider(name: str, factory: ProviderFactory) -> None:
 
 def known_providers() -> list[str]:
     """The names that model ids may begin with, sorted."""
-    return sorted({*_factories, *entry_points(group=_ENTRY_POINTS).names})
+    return sorted({*_factories, *(entry.name for entry in _registered())} - {_COMPATIBLE})
+
+
+def _registered(name: str | None = None) -> list[Any]:
+    """Entry points of installed packages; looked up when needed, for that takes milliseconds."""
+    from importlib.metadata import entry_points
+
+    found = entry_points(group=_ENTRY_POINTS)
+    return [entry for entry in found if name is None or entry.name == name]
 
 
 def resolve_model(spec: ModelSpec) -> LanguageModel:
@@ -195,7 +202,7 @@ def _resolve_id(model: str) -> LanguageModel:
 
 
 def _load_factory(provider: str) -> ProviderFactory | None:
-    for entry in entry_points(group=_ENTRY_POINTS, name=provider):
+    for entry in _registered(provider):
         factory: ProviderFactory = entry.load()
         return _factories.setdefault(provider, factory)
     return None
@@ -212,7 +219,7 @@ def _config_of(mapping: Mapping[str, Any]) -> ModelConfig:
 
 
 def _compatible(config: ModelConfig) -> LanguageModel:
-    for entry in entry_points(group=_ENTRY_POINTS, name="openai-compatible"):
+    for entry in _registered(_COMPATIBLE):
         make: Callable[[ModelConfig], LanguageModel] = entry.load()
         return make(config)
     raise ConfigurationError("no adapter for OpenAI-compatible endpoints is installed")

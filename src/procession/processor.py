@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, Ty
 from msgspec import UNSET, Struct, UnsetType
 
 from .errors import ConfigurationError, TripWire
+from .model import LanguageModel, ModelSettings, Prompt, ToolChoice
+from .tools import Tool
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -21,11 +23,9 @@ if TYPE_CHECKING:
     from .chunks import Chunk, Usage
     from .message_list import MessageList
     from .messages import Message
-    from .model import LanguageModel, ModelSettings, Prompt, ToolChoice
     from .request_context import RequestContext
     from .results import OutputResult, StepResult
     from .signals import Signal
-    from .tools import Tool
 
     M = TypeVarWithDefault("M", default=Any)
 else:
@@ -79,6 +79,10 @@ class ToolCallInfo(Struct, frozen=True, kw_only=True):
     args: Any
 
 
+ABSENT: Any = None
+"""What does not apply in a hook is there all the same, as `None` (R-008)."""
+
+
 class HookArgs(Generic[M]):
     """What every hook is told.
 
@@ -87,65 +91,42 @@ class HookArgs(Generic[M]):
     For tests of your own hooks, make one with the values you need: `ProcessOutputStepArgs(text="")`.
     """
 
-    __slots__ = (
-        "_messages",
-        "_ordered",
-        "_system",
-        "_system_messages",
-        "abort_signal",
-        "message_list",
-        "processor_id",
-        "request_context",
-        "retry_count",
-        "run_id",
-        "send_signal",
-        "state",
-        "tracing_context",
-        "writer",
-    )
-    _initial: ClassVar[dict[str, Any]]
-
-    message_list: MessageList
+    message_list: MessageList = ABSENT
     """The one message list of the run (R-035)."""
-    retry_count: int
+    retry_count: int = 0
     """Attempts already rejected in this call of `generate` or `stream` (R-182)."""
-    request_context: RequestContext
+    request_context: RequestContext = ABSENT
     """The request's own values (R-029)."""
-    state: dict[str, Any]
+    state: dict[str, Any] = ABSENT
     """This processor's dict, the same in all hooks of the run (R-191 to R-193)."""
-    abort_signal: AbortSignal | None
+    abort_signal: AbortSignal | None = ABSENT
     """The caller's wish to stop, when there is a signal (R-032)."""
-    tracing_context: Any
+    tracing_context: Any = ABSENT
     """Set when tracing is active (R-028)."""
-    writer: ProcessorStreamWriter | None
+    writer: ProcessorStreamWriter | None = ABSENT
     """For data chunks; `None` in `process_input` (R-031, R-203)."""
-    send_signal: Callable[..., Awaitable[Signal]] | None
+    send_signal: Callable[..., Awaitable[Signal]] | None = ABSENT
     """`await send_signal({"type": "reactive", "contents": …})` adds a reminder (R-713)."""
-    run_id: str
+    run_id: str = ABSENT
     """The run's id, as on every chunk."""
-    processor_id: str | None
+    processor_id: str | None = ABSENT
     """The id of the processor that is being called."""
 
+    renew: Callable[[], object] | None = ABSENT
+    """The engine's: what else is made anew for each processor."""
+
+    # How the two lists below come about: see the properties.
+    _ordered: Sequence[Message] = ()
+    _messages: list[Message] | None = None
+    _system_messages: list[SystemMessage] | None = None
+
     def __init__(self, **values: Any) -> None:
-        for name, value in self._defaults().items():
-            setattr(self, name, value)
         for name, value in values.items():
             if name in ("messages", "system_messages"):
                 name = f"_{name}"
-            elif name not in self._initial:
+            elif name.startswith("_") or not hasattr(type(self), name):
                 raise ConfigurationError(f"{type(self).__name__} has no argument {name!r}")
             setattr(self, name, value)
-
-    @classmethod
-    def _defaults(cls) -> dict[str, Any]:
-        found: dict[str, Any] | None = cls.__dict__.get("_initial")
-        if found is None:
-            slots = [s for base in cls.__mro__ for s in getattr(base, "__slots__", ())]
-            found = dict.fromkeys(slots)
-            found.update(retry_count=0, step_number=0, text="", _ordered=(), _system=())
-            found = {name: value for name, value in found.items() if name in slots}
-            cls._initial = found
-        return found
 
     @property
     def messages(self) -> list[Message]:
@@ -164,8 +145,19 @@ class HookArgs(Generic[M]):
         """All system messages, untagged then tagged, in a list of its own (R-036)."""
         found = self._system_messages
         if found is None:
-            found = self._system_messages = [dict(message) for message in self._system]
+            listed = self.message_list.get_all_system_messages() if self.message_list else ()
+            found = self._system_messages = [dict(message) for message in listed]
         return found
+
+    def snapshot(self, ordered: Sequence[Message]) -> None:
+        """The engine's: forget what the last processor was shown; `ordered` is never changed."""
+        self._ordered = ordered
+        self._messages = None
+        self._system_messages = None
+
+    def handed(self) -> Sequence[Message]:
+        """The messages the hook was handed, whatever it did to its own list (R-158)."""
+        return self._ordered
 
     def abort(
         self,
@@ -199,171 +191,126 @@ def _created_at(message: Message) -> Any:
 class ProcessInputArgs(HookArgs[M]):
     """Arguments of `process_input`, which runs once, before the loop (R-062)."""
 
-    __slots__ = ()
-
 
 class ProcessInputStepArgs(HookArgs[M]):
     """Arguments of `process_input_step`, which runs before each model call (R-071)."""
 
-    __slots__ = (
-        "active_tools",
-        "model",
-        "model_settings",
-        "provider_options",
-        "step_number",
-        "steps",
-        "structured_output",
-        "tool_choice",
-        "tools",
-    )
-    step_number: int
+    step_number: int = 0
     """0-based; a retried step keeps its number (R-180)."""
-    steps: list[StepResult]
+    steps: list[StepResult] = ABSENT
     """Accepted steps so far (R-073)."""
-    model: LanguageModel
+    model: LanguageModel = ABSENT
     """The model as chosen so far."""
-    tool_choice: ToolChoice
+    tool_choice: ToolChoice = ABSENT
     """`"auto"` unless chosen otherwise (R-072)."""
-    active_tools: list[str] | None
+    active_tools: list[str] | None = ABSENT
     """Names of the tools that may be used; `None` means all."""
-    tools: dict[str, Tool]
+    tools: dict[str, Tool] = ABSENT
     """All tools by name."""
-    provider_options: Mapping[str, Any] | None
+    provider_options: Mapping[str, Any] | None = ABSENT
     """Options for one provider, keyed by its name."""
-    model_settings: ModelSettings
+    model_settings: ModelSettings = ABSENT
     """Temperature and the like."""
-    structured_output: Any
+    structured_output: Any = ABSENT
     """The structured output asked for, if any."""
 
 
 class ProcessLLMRequestArgs(HookArgs[M]):
     """Arguments of `process_llm_request`, which sees the provider prompt (R-090)."""
 
-    __slots__ = ("model", "prompt", "step_number", "steps")
-    prompt: Prompt
+    prompt: Prompt = ABSENT
     """A copy of the prompt, yours to change; only a returned prompt counts (R-093)."""
-    model: LanguageModel
+    model: LanguageModel = ABSENT
     """The model that is about to be asked."""
-    step_number: int
+    step_number: int = 0
     """0-based."""
-    steps: list[StepResult]
+    steps: list[StepResult] = ABSENT
     """Accepted steps so far."""
 
 
 class ProcessLLMResponseArgs(HookArgs[M]):
     """Arguments of `process_llm_response`, which runs when a response is complete (R-100)."""
 
-    __slots__ = (
-        "chunks",
-        "from_cache",
-        "model",
-        "raw_response",
-        "request",
-        "step_number",
-        "steps",
-        "warnings",
-    )
-    chunks: list[CachedLLMStepChunk]
+    chunks: list[CachedLLMStepChunk] = ABSENT
     """What the model produced, before any output processor, as `{type, payload}` (R-101)."""
-    model: LanguageModel
+    model: LanguageModel = ABSENT
     """The model that answered."""
-    step_number: int
+    step_number: int = 0
     """0-based."""
-    steps: list[StepResult]
+    steps: list[StepResult] = ABSENT
     """Accepted steps and, last, the current one (R-102)."""
-    from_cache: bool
+    from_cache: bool = False
     """Whether the response was replayed (R-096)."""
-    warnings: list[Any]
+    warnings: list[Any] = ABSENT
     """The provider's warnings."""
-    request: dict[str, Any] | None
+    request: dict[str, Any] | None = ABSENT
     """What was sent, where the model tells."""
-    raw_response: Any
+    raw_response: Any = ABSENT
     """What came back, where the model tells."""
 
 
 class ProcessAPIErrorArgs(HookArgs[M]):
     """Arguments of `process_api_error`, which runs when a model call failed (R-110)."""
 
-    __slots__ = ("error", "step_number", "steps")
-    error: Exception
+    error: Exception = ABSENT
     """The original exception; an `APICallError` when a provider refused (R-236)."""
-    step_number: int
+    step_number: int = 0
     """0-based."""
-    steps: list[StepResult]
+    steps: list[StepResult] = ABSENT
     """Accepted steps so far."""
 
 
 class ProcessOutputStreamArgs(HookArgs[M]):
     """Arguments of `process_output_stream`, which sees every chunk (R-120)."""
 
-    __slots__ = ("part", "stream_parts")
-    part: Chunk
+    part: Chunk = ABSENT
     """The chunk; return it, changed or not, or another one, or `None` to drop it (R-122)."""
-    stream_parts: Sequence[Chunk]
+    stream_parts: Sequence[Chunk] = ABSENT
     """All chunks of this run so far as they entered the chain, this one included (R-121)."""
 
 
 class ProcessOutputStepArgs(HookArgs[M]):
     """Arguments of `process_output_step`, which runs before a step's tools (R-134)."""
 
-    __slots__ = (
-        "finish_reason",
-        "provider_metadata",
-        "step_number",
-        "steps",
-        "text",
-        "tool_calls",
-        "usage",
-    )
-    step_number: int
+    step_number: int = 0
     """0-based."""
-    finish_reason: str | None
+    finish_reason: str | None = ABSENT
     """Why the model stopped (R-518)."""
-    provider_metadata: Mapping[str, Any] | None
+    provider_metadata: Mapping[str, Any] | None = ABSENT
     """What the provider said about its response."""
-    tool_calls: list[ToolCallInfo]
+    tool_calls: list[ToolCallInfo] = ABSENT
     """The calls of this step; empty when there are none."""
-    text: str
+    text: str = ""
     """This step's text as the stream processors left it; `""` when there is none (R-235)."""
-    usage: Usage
+    usage: Usage = ABSENT
     """This step's tokens."""
-    steps: list[StepResult]
+    steps: list[StepResult] = ABSENT
     """Accepted steps and, last, the current one (R-135)."""
 
 
 class ProcessToolResultArgs(HookArgs[M]):
     """Arguments of `process_tool_result`, which sees each result before anyone else (R-143)."""
 
-    __slots__ = (
-        "args",
-        "provider_executed",
-        "result",
-        "step_number",
-        "steps",
-        "tool_call_id",
-        "tool_name",
-    )
-    step_number: int
+    step_number: int = 0
     """The step that made the call (R-144)."""
-    tool_name: str
+    tool_name: str = ABSENT
     """The tool's name."""
-    tool_call_id: str
+    tool_call_id: str = ABSENT
     """The call's id."""
-    args: Any
+    args: Any = ABSENT
     """The call's arguments."""
-    result: Any
+    result: Any = ABSENT
     """What the tool returned; replace it with `message_list.update_tool_invocation` (R-148)."""
-    provider_executed: bool | None
+    provider_executed: bool | None = ABSENT
     """True when the provider ran the tool."""
-    steps: list[StepResult]
+    steps: list[StepResult] = ABSENT
     """Accepted steps so far."""
 
 
 class ProcessOutputResultArgs(HookArgs[M]):
     """Arguments of `process_output_result`, which runs once at the end (R-152)."""
 
-    __slots__ = ("result",)
-    result: OutputResult
+    result: OutputResult = ABSENT
     """Text, usage, finish reason and steps of the whole run (R-153)."""
 
 
@@ -379,12 +326,12 @@ class ProcessInputStepResult(Struct, kw_only=True):
 
     model: LanguageModel | str | UnsetType = UNSET
     tool_choice: ToolChoice | UnsetType = UNSET
-    active_tools: Sequence[str] | None | UnsetType = UNSET
+    active_tools: Sequence[str] | UnsetType | None = UNSET
     tools: Mapping[str, Tool] | Sequence[Tool] | UnsetType = UNSET
     messages: Sequence[Any] | UnsetType = UNSET
     message_list: Any = UNSET
     system_messages: Sequence[SystemMessage] | UnsetType = UNSET
-    provider_options: Mapping[str, Any] | None | UnsetType = UNSET
+    provider_options: Mapping[str, Any] | UnsetType | None = UNSET
     model_settings: ModelSettings | UnsetType = UNSET
     structured_output: Any = UNSET
 
@@ -426,9 +373,7 @@ if TYPE_CHECKING:
     ProcessorMessageResult = list[Message] | MessageList | None
     ProcessOutputStepResult = ProcessorMessageResult | InputResult | Mapping[str, Any]
     ProcessLLMResponseResult = None
-    StepReturn = (
-        ProcessInputStepResult | Mapping[str, Any] | list[Message] | MessageList | None
-    )
+    StepReturn = ProcessInputStepResult | Mapping[str, Any] | list[Message] | MessageList | None
     RequestReturn = ProcessLLMRequestResult | Mapping[str, Any] | None
     ErrorReturn = ProcessAPIErrorResult | Mapping[str, bool] | None
 else:
@@ -491,7 +436,7 @@ class HasProcessLLMResponse(_Named, Protocol[M]):
 
     def process_llm_response(
         self, args: ProcessLLMResponseArgs[M], /
-    ) -> None | Awaitable[None]: ...
+    ) -> Awaitable[None] | None: ...
 
 
 class HasProcessOutputStream(_Named, Protocol[M]):
@@ -499,7 +444,7 @@ class HasProcessOutputStream(_Named, Protocol[M]):
 
     def process_output_stream(
         self, args: ProcessOutputStreamArgs[M], /
-    ) -> Chunk | None | Awaitable[Chunk | None]: ...
+    ) -> Chunk | Awaitable[Chunk | None] | None: ...
 
 
 class HasProcessOutputStep(_Named, Protocol[M]):
@@ -614,7 +559,9 @@ def processor(
 def check_processors(entries: Iterable[Any], where: str) -> list[Any]:
     """The entries as a list; raises `ConfigurationError` for one that is no processor (R-011)."""
     if isinstance(entries, str | Mapping) or not isinstance(entries, Iterable):
-        raise ConfigurationError(f"{where} must be a list of processors, not {type(entries).__name__}")
+        raise ConfigurationError(
+            f"{where} must be a list of processors, not {type(entries).__name__}"
+        )
     found = list(entries)
     for position, entry in enumerate(found):
         name = getattr(entry, "id", None)

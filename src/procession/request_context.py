@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
 
 __all__ = [
     "MASTRA_AUTH_TOKEN_KEY",
@@ -16,7 +18,7 @@ __all__ = [
 
 MASTRA_RESOURCE_ID_KEY = "mastra__resourceId"
 MASTRA_THREAD_ID_KEY = "mastra__threadId"
-MASTRA_AUTH_TOKEN_KEY = "mastra__authToken"  # noqa: S105 - the name of a key, not a secret
+MASTRA_AUTH_TOKEN_KEY = "mastra__authToken"
 
 
 class RequestContext:

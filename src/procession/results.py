@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from msgspec import Struct, field
 
 from .chunks import Chunk, Usage
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from .messages import Message
+from .messages import Message
 
 __all__ = ["FullOutput", "OutputResult", "ResponseInfo", "StepResult", "Tripwire"]
 

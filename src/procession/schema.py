@@ -50,7 +50,9 @@ def _parameters(function: Callable[..., Any], name: str) -> dict[str, tuple[Any,
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError) as error:
-        raise ConfigurationError(f"tool {name!r}: its annotations cannot be read: {error}") from None
+        raise ConfigurationError(
+            f"tool {name!r}: its annotations cannot be read: {error}"
+        ) from None
     found: dict[str, tuple[Any, Any]] = {}
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
@@ -63,12 +65,10 @@ def _parameters(function: Callable[..., Any], name: str) -> dict[str, tuple[Any,
 
 
 def _argument_model(name: str, parameters: Mapping[str, tuple[Any, Any]]) -> Any:
-    from pydantic import ConfigDict, create_model
-    from pydantic.errors import PydanticUserError
-
     # pydantic refuses field names with a leading underscore and warns about shadowed ones: fields
     # get neutral names, the tool's own are their aliases.
-    from pydantic import Field
+    from pydantic import ConfigDict, Field, create_model
+    from pydantic.errors import PydanticUserError
 
     fields: dict[str, Any] = {
         f"p{i}": (kind, Field(default, alias=parameter))

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, overload
 import msgspec
 from msgspec import UNSET, Struct
 
+from .abort_signal import AbortSignal
 from .errors import ConfigurationError, ToolError
+from .messages import Message
 from .model import ToolDefinition
+from .request_context import RequestContext
 from .schema import check_arguments, signature_schema
 
 if TYPE_CHECKING:
-    from .abort_signal import AbortSignal
     from .chunks import Chunk
-    from .messages import Message
-    from .request_context import RequestContext
 
 __all__ = ["Tool", "ToolContext", "ToolWriter", "parse_tool_input", "tool", "tool_map"]
 

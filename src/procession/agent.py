@@ -1,0 +1,128 @@
+"""The agent: its configuration, and the four ways to run it, which are one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+from .blocking import run_blocking, stream_blocking
+from .errors import ConfigurationError
+from .model import LanguageModel, ModelSpec, resolve_model
+from .opening import open_run
+from .options import CallOptions, Dynamic, count
+from .pipeline import Pipeline
+from .processor import check_processors
+from .run import Run, Starting
+from .tools import Tool, tool_map
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from .chunks import Chunk
+    from .extension import Extension
+    from .processor import ErrorProcessor, InputProcessor, OutputProcessor
+    from .results import FullOutput
+    from .spans import Observer
+
+__all__ = ["Agent"]
+
+Input = Any
+"""A text, a message in any accepted form, or a list of these (R-232, R-325)."""
+
+
+class Agent:
+    """A model with instructions, tools and processors.
+
+    `model` is an id such as `"openai/gpt-5"`, a `ModelConfig`, a model object, or a function of the
+    request. `instructions`, `tools` and each list of processors may be functions of the request as
+    well: they get an object with `request_context`, once per request (R-016). Ids are resolved when
+    a run needs them, so building an agent touches no provider.
+
+    `max_processor_retries` is the default budget for retries (R-212, R-213); `max_retries` how
+    often a retryable failure of the provider is tried again before anyone is asked (R-216).
+
+    Raises `ConfigurationError` for lists, tools or numbers that cannot work. An agent keeps no
+    state of a run: it may serve any number of requests at the same time.
+    """
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        name: str | None = None,
+        instructions: Any = None,
+        model: ModelSpec | Callable[..., Any] | None = None,
+        tools: Mapping[str, Tool] | Iterable[Tool] | Dynamic | None = None,
+        input_processors: Sequence[InputProcessor] | Dynamic = (),
+        output_processors: Sequence[OutputProcessor] | Dynamic = (),
+        error_processors: Sequence[ErrorProcessor] | Dynamic = (),
+        max_processor_retries: int | None = None,
+        max_retries: int = 0,
+        extensions: Sequence[Extension] = (),
+        observer: Observer | None = None,
+    ) -> None:
+        if not id:
+            raise ConfigurationError("an agent needs an id")
+        self.id = id
+        self.name = name or id
+        self.instructions = instructions
+        self.model = model
+        self.tools = tools
+        self.input_processors = _fixed(input_processors, "input_processors")
+        self.output_processors = _fixed(output_processors, "output_processors")
+        self.error_processors = _fixed(error_processors, "error_processors")
+        if max_processor_retries is not None:
+            count("max_processor_retries", max_processor_retries)
+        self.max_processor_retries = max_processor_retries
+        self.max_retries = count("max_retries", max_retries)
+        self.extensions = tuple(extensions)
+        self.observer = observer
+        self.fixed_model: LanguageModel | None = model if isinstance(model, LanguageModel) else None
+        self.fixed_tools: dict[str, Tool] | None = None if callable(tools) else tool_map(tools)
+        self.compiled = self._compile()
+        """The processors, compiled once, when nothing of them depends on the request."""
+
+    def _compile(self) -> Pipeline | None:
+        lists = (self.input_processors, self.output_processors, self.error_processors)
+        if self.extensions or any(callable(entries) for entries in lists):
+            return None
+        return Pipeline(*lists)
+
+    def stream(self, input: Input, /, **options: Unpack[CallOptions]) -> Starting:
+        """Start a run: `await agent.stream(…)`, or `async with agent.stream(…) as run`.
+
+        `process_input` has run when it returns; its exceptions are raised here (R-187). See `Run`.
+        """
+        return Starting(lambda: open_run(self, input, options, streaming=True))
+
+    async def generate(self, input: Input, /, **options: Unpack[CallOptions]) -> FullOutput:
+        """Run to the end and return everything: the drained stream (R-548 to R-550).
+
+        Raises the error a run failed with; a tripwire or a cancellation is no error.
+        """
+        run = await open_run(self, input, options, streaming=False)
+        return await run.get_full_output()
+
+    def generate_sync(self, input: Input, /, **options: Unpack[CallOptions]) -> FullOutput:
+        """`generate` for scripts and notebooks; works inside a running event loop too."""
+        return run_blocking(self.generate(input, **options))
+
+    def stream_sync(self, input: Input, /, **options: Unpack[CallOptions]) -> Iterator[Chunk]:
+        """The chunks of `stream`, one by one, for scripts and notebooks.
+
+        Closing the iterator, or dropping it, closes the run.
+        """
+
+        async def start() -> Run:
+            return await self.stream(input, **options)
+
+        return stream_blocking(start)
+
+
+def _fixed(entries: Any, where: str) -> Any:
+    """A list as it is now, checked (R-011); a function of the request is left alone."""
+    return entries if callable(entries) else check_processors(entries, where)
+
+
+def model_of(spec: ModelSpec) -> LanguageModel:
+    """The model object of a spec (see `resolve_model`)."""
+    return resolve_model(spec)

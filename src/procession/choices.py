@@ -1,0 +1,81 @@
+"""What a step asks the model for: from the run's values through the hooks to a `ModelRequest`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .model import ModelRequest
+from .processor import ProcessInputStepArgs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .run_state import RunState
+    from .step import Step
+
+__all__ = ["chosen_by_hooks", "copied", "model_request", "step_args"]
+
+_CHOICES = (
+    "model",
+    "tools",
+    "tool_choice",
+    "active_tools",
+    "provider_options",
+    "model_settings",
+    "structured_output",
+)
+
+
+def step_args(run: RunState, step: Step) -> ProcessInputStepArgs[Any]:
+    """The arguments of `process_input_step`; overrides are collected in them (R-079)."""
+    args = run.args(ProcessInputStepArgs)
+    args.step_number = step.number
+    args.steps = list(run.steps)
+    for name in _CHOICES:
+        setattr(args, name, getattr(step, name))
+    args.tools = dict(step.tools)
+    return args
+
+
+def chosen_by_hooks(step: Step, args: ProcessInputStepArgs[Any]) -> None:
+    """Take over what the hooks chose, for this step only (R-080)."""
+    for name in _CHOICES:
+        setattr(step, name, getattr(args, name))
+
+
+def model_request(run: RunState, step: Step) -> ModelRequest:
+    """The call as the model gets it."""
+    tools = step.usable_tools()
+    return ModelRequest(
+        prompt=step.prompt,
+        tools=[tool.definition() for tool in tools.values()] if tools else (),
+        tool_choice=step.tool_choice if tools or step.tool_choice == "none" else "auto",
+        settings=step.model_settings or {},
+        provider_options=step.provider_options,
+        response_format=_response_format(step.structured_output),
+        streaming=run.streaming,
+        include_raw_chunks=run.include_raw_chunks,
+        abort_signal=run.abort_signal,
+        run_id=run.run_id,
+    )
+
+
+def _response_format(asked: Any) -> Mapping[str, Any] | None:
+    """A JSON answer of a schema, as the model is told (R-560)."""
+    if not asked:
+        return None
+    schema = asked.get("schema")
+    dump = getattr(schema, "model_json_schema", None)
+    found: dict[str, Any] = {"type": "json"}
+    if schema is not None:
+        found["schema"] = dump() if callable(dump) else schema
+    return found
+
+
+def copied(value: Any) -> Any:
+    """A copy of plain data that shares no list or dict with the original (R-093)."""
+    if value.__class__ is dict:
+        return {k: copied(v) for k, v in value.items()}
+    if value.__class__ is list:
+        return [copied(v) for v in value]
+    return value

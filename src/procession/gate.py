@@ -1,0 +1,222 @@
+"""The gate: the one place that every chunk passes on its way out.
+
+A chunk of the model enters, is offered to `process_output_stream` of each processor in order, and
+what comes out is delivered and folded into the answer. The argument objects are made once per
+processor and run, and refilled; plain hooks are called, async ones awaited, absent ones left out.
+"""
+
+from __future__ import annotations
+
+import inspect
+from copy import copy
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast, overload
+
+from .chunks import Chunk, DeltaPayload
+from .errors import ProcessorError
+from .pipeline import Link, announce, verdict_in
+from .processor import ProcessOutputStreamArgs
+from .records import clean_text
+from .tracks import ChunkTrack
+
+if TYPE_CHECKING:
+    from .answer import Answer
+    from .run_state import RunState
+
+__all__ = ["Gate"]
+
+AGENT = "AGENT"
+
+
+class StreamParts(Sequence[Chunk]):
+    """`stream_parts`: one growing list, shared by all processors, that cannot be written to."""
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self, chunks: list[Chunk]) -> None:
+        self._chunks = chunks
+
+    @overload
+    def __getitem__(self, index: int) -> Chunk: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Chunk]: ...
+    def __getitem__(self, index: int | slice) -> Chunk | list[Chunk]:
+        return self._chunks[index]
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return iter(self._chunks)
+
+
+class _Post:
+    """One processor's post at the gate: its hook and its argument object."""
+
+    __slots__ = ("args", "hook", "is_async", "link", "takes_data", "track")
+
+    def __init__(self, link: Link, args: ProcessOutputStreamArgs[Any], track: Any) -> None:
+        self.link = link
+        self.hook = link.hook
+        self.is_async = link.is_async
+        self.takes_data = link.process_data_parts
+        self.args = args
+        self.track: ChunkTrack | None = track
+
+
+class Gate:
+    """Offers chunks to a run's stream processors and hands on what they let through."""
+
+    __slots__ = ("_carried", "_posts", "_run", "_run_id", "seen", "writes")
+
+    def __init__(self, run: RunState) -> None:
+        self._run = run
+        self._run_id = run.run_id
+        self.seen: list[Chunk] = []
+        """Every chunk as it entered the chain (R-121); stays empty without processors."""
+        self._carried: dict[str, str] = {}
+        self.writes = run.pipeline.process_output_stream.writes
+        self._posts = [self._post(i, link) for i, link in enumerate(run.chain_of_stream())]
+
+    def _post(self, position: int, link: Link) -> _Post:
+        run = self._run
+        args = run.args(ProcessOutputStreamArgs)
+        args.stream_parts = StreamParts(self.seen)
+        args.writer = run.outbox.writer(after=position)
+        run.refill(args, link)
+        track = ChunkTrack(link.processor_id) if run.observer else None
+        return _Post(link, args, track)
+
+    # ── the chunk path ─────────────────────────────────────────────────────────────────────────
+
+    async def admit(self, chunks: Sequence[Chunk], answer: Answer, out: list[Chunk]) -> None:
+        """Offer chunks of the model's content, one by one; what passes goes to `answer` and `out`.
+
+        Raises `TripWire` for a verdict; what passed before it is in `out` already.
+        """
+        run_id, posts, add, deliver = self._run_id, self._posts, answer.add, out.append
+        for chunk in chunks:
+            chunk.run_id = run_id
+            chunk.from_ = AGENT
+            payload = chunk.payload
+            if chunk.type == "text-delta" and not (
+                payload.text.isascii() and "\0" not in payload.text
+            ):
+                self._clean(chunk)
+            passed: Chunk | None = chunk
+            if posts:
+                passed = await self.offer(chunk)
+                if passed is None:
+                    continue
+            add(passed)
+            deliver(passed)
+
+    async def offer(self, chunk: Chunk, *, after: int = -1) -> Chunk | None:
+        """Pass a chunk through the chain, from the post behind `after`; `None`: it was dropped."""
+        is_data = chunk.type.startswith("data-")
+        if after < 0:
+            self.seen.append(_frozen(chunk))
+        run = self._run
+        part = chunk
+        for post in self._posts[after + 1 :] if after >= 0 else self._posts:
+            if is_data and not post.takes_data:
+                continue
+            args = post.args
+            args.part = part
+            args.retry_count = run.retry_count
+            try:
+                returned: Any = post.hook(args) if post.track is None else _timed(post, args)
+                if post.is_async:
+                    returned = await returned
+            except BaseException as error:
+                wire = verdict_in(error)
+                if wire is None:
+                    raise
+                if wire is not run.verdict:
+                    await announce(post.link, wire)
+                raise wire from None
+            if returned.__class__ is not Chunk:
+                if returned is None:
+                    self._note(post, part, None)
+                    return None
+                returned = await self._unusual(post, returned)
+                if returned is None:
+                    return None
+            if post.track is not None:
+                self._note(post, part, returned)
+            if returned is not part:
+                returned = self._framed(returned, chunk)
+                is_data = returned.type.startswith("data-")
+            part = returned
+        if run.verdict is not None:
+            raise run.verdict
+        return part
+
+    async def _unusual(self, post: _Post, returned: Any) -> Chunk | None:
+        """A plain hook that returned an awaitable, or something that is no chunk (R-130)."""
+        if inspect.isawaitable(returned):
+            try:
+                returned = await returned
+            except BaseException as error:
+                wire = verdict_in(error)
+                if wire is None:
+                    raise
+                await announce(post.link, wire)
+                raise wire from None
+        if returned is None or isinstance(returned, Chunk):
+            return returned
+        raise ProcessorError(
+            post.link.processor_id,
+            "process_output_stream",
+            f"must return a chunk, or None to drop it, not {type(returned).__name__}",
+        )
+
+    def _framed(self, made: Chunk, original: Chunk) -> Chunk:
+        """A chunk that a processor made belongs to this run like any other."""
+        if not made.type.startswith("data-"):
+            made.run_id = made.run_id or self._run_id
+            made.from_ = made.from_ or original.from_ or AGENT
+        return made
+
+    def _note(self, post: _Post, before: Chunk, after: Chunk | None) -> None:
+        if post.track is not None:
+            post.track.note(self.seen[-1] if self.seen else before, after)
+
+    # ── text that is cut inside a character ────────────────────────────────────────────────────
+
+    def _clean(self, chunk: Chunk) -> None:
+        """Mend text that no store accepts; half a surrogate pair waits for its other half."""
+        lane = chunk.payload.id
+        text = self._carried.pop(lane, "") + chunk.payload.text
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            self._carried[lane] = text[-1]
+            text = text[:-1]
+        chunk.payload.text = clean_text(text)
+
+    def left_over(self) -> list[Chunk]:
+        """Half characters whose other half never came, as deltas of their block."""
+        left, self._carried = self._carried, {}
+        return [
+            Chunk("text-delta", DeltaPayload(id=lane, text=clean_text(half)))
+            for lane, half in left.items()
+        ]
+
+    def tracks(self) -> list[ChunkTrack]:
+        """What each processor did with the chunks since the last call; for the observer."""
+        found = [post.track for post in self._posts if post.track is not None]
+        for post in self._posts:
+            post.track = ChunkTrack(post.link.processor_id) if post.track else None
+        return found
+
+
+def _frozen(chunk: Chunk) -> Chunk:
+    """The chunk as it is now: processors may change the one they are handed in place."""
+    kept = copy(chunk)
+    if kept.payload is not None:
+        kept.payload = copy(kept.payload)
+    return kept
+
+
+def _timed(post: _Post, args: ProcessOutputStreamArgs[Any]) -> Any:
+    assert post.track is not None
+    return post.track.timed(post.hook, args, is_async=post.is_async)

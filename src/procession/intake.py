@@ -1,0 +1,182 @@
+"""Taking in what the model delivers: content goes through the gate, control is noted on the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from .asking import ModelFailure
+from .errors import ModelError
+from .frames import step_start_chunk
+from .messages import ToolInvocation, ToolInvocationPart
+from .response import find_call, merge
+from .toolphase import judge_result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .chunks import Chunk, ToolResultPayload
+    from .run_state import RunState
+    from .step import Step
+
+__all__ = ["Intake"]
+
+_CONTROL = frozenset(
+    {
+        "stream-start",
+        "response-metadata",
+        "tool-call",
+        "tool-result",
+        "finish",
+        "error",
+        "raw",
+    }
+)
+
+
+class Intake:
+    """Takes one attempt's chunks, read by read."""
+
+    def __init__(self, run: RunState, step: Step) -> None:
+        self._run = run
+        self._step = step
+        self._gate = run.gate
+        self._keeps_raw = bool(run.pipeline.process_llm_response)
+        self.has_results = bool(run.pipeline.process_tool_result)
+
+    async def take(self, read: Sequence[Chunk]) -> None:
+        """Take in what one read delivered; what passes is in `run.out`."""
+        run, step = self._run, self._step
+        begin = 0
+        for position, chunk in enumerate(read):
+            if chunk.type in _CONTROL:
+                if begin < position:
+                    await self._content(read[begin:position])
+                begin = position + 1
+                await self._control(chunk)
+        if begin == 0 and step.started and not self._keeps_raw:
+            await self._gate.admit(read, step.answer, run.out)
+        elif begin < len(read):
+            await self._content(read[begin:])
+
+    async def _content(self, chunks: Sequence[Chunk]) -> None:
+        if not self._step.started:
+            await self.start()
+        if self._keeps_raw:
+            self._step.raw += [chunk.to_json() for chunk in chunks]
+        await self._gate.admit(chunks, self._step.answer, self._run.out)
+
+    async def start(self) -> None:
+        """Offer `step-start`, once (R-047)."""
+        run, step = self._run, self._step
+        if step.started:
+            return
+        step.started = True
+        chunk = step_start_chunk(run, step)
+        if self._keeps_raw:
+            step.raw.append(chunk.to_json())
+        await self._offer(chunk)
+
+    async def end(self) -> None:
+        """The stream has ended: an empty one was a step too, and half characters are released."""
+        await self.start()
+        await self._gate.admit(self._gate.left_over(), self._step.answer, self._run.out)
+
+    async def _offer(self, chunk: Chunk) -> None:
+        passed = await self._gate.offer(chunk)
+        if passed is not None:
+            self._run.out.append(passed)
+
+    async def _control(self, chunk: Chunk) -> None:
+        run, step, kind = self._run, self._step, chunk.type
+        chunk.run_id, chunk.from_ = run.run_id, "AGENT"
+        if kind == "stream-start":
+            payload = chunk.payload
+            step.warnings = list(payload.warnings)
+            step.request_info = dict(payload.request)
+            step.headers = dict(payload.headers)
+            step.raw_response = payload.raw_response
+            run.warnings = step.warnings
+            await self.start()
+            return
+        await self.start()
+        if self._keeps_raw and kind not in ("error", "raw"):
+            step.raw.append(chunk.to_json())
+        if kind == "response-metadata":
+            step.answer.note_metadata(chunk)
+            await self._gate.offer(chunk)
+        elif kind == "tool-call":
+            await self._call(chunk)
+        elif kind == "tool-result":
+            await self._provider_result(chunk)
+        elif kind == "finish":
+            await self._finish(chunk)
+        elif kind == "error":
+            raise ModelFailure(_as_exception(chunk.payload.error))
+        elif run.include_raw_chunks:
+            await self._offer(chunk)
+
+    async def _call(self, chunk: Chunk) -> None:
+        step = self._step
+        if chunk.payload.tool_call_id in step.answer.calls:
+            raise ModelFailure(
+                ModelError("the model gave two tool calls of one answer the same id")
+            )
+        step.answer.note_call(chunk)
+        passed = await self._gate.offer(chunk)
+        if passed is not None:
+            step.answer.add(passed)
+            self._run.out.append(passed)
+
+    async def _finish(self, chunk: Chunk) -> None:
+        """The model's own finish: offered unless it asks for tools, never delivered (R-049)."""
+        if chunk.payload.step_result.reason == "unknown":
+            chunk.payload.step_result.reason = "other"
+        self._step.answer.note_finish(chunk)
+        if self._step.answer.finish_reason != "tool-calls":
+            await self._gate.offer(chunk)
+
+    async def _provider_result(self, chunk: Chunk) -> None:
+        """A result that comes in the model's stream is judged before it is offered (R-239)."""
+        run, step = self._run, self._step
+        payload: ToolResultPayload = chunk.payload
+        call = step.answer.calls.get(payload.tool_call_id)
+        if call is None:
+            part = _orphan(payload)
+            step.answer.parts.append(part)
+        else:
+            part = call.part
+        step.portion = merge(run, step.answer, step.portion)
+        executed = True if payload.provider_executed is True else None
+        value = await judge_result(run, step, part, payload.result, executed)
+        live = find_call(run, payload.tool_call_id) or part
+        live.tool_invocation.state = "result"
+        live.tool_invocation.result = value
+        if payload.is_error is True:
+            live.tool_invocation.is_error = True
+        payload.result = value
+        if step.from_cache and executed is None:
+            step.had_outcome = True
+        passed = await self._gate.offer(chunk)
+        step.outcomes.append(passed if passed and passed.type == chunk.type else chunk)
+        if passed is not None:
+            run.out.append(passed)
+
+
+def _orphan(payload: ToolResultPayload) -> ToolInvocationPart:
+    return ToolInvocationPart(
+        tool_invocation=ToolInvocation(
+            tool_call_id=payload.tool_call_id,
+            tool_name=payload.tool_name,
+            args={} if payload.args is UNSET else payload.args,
+        ),
+        provider_executed=payload.provider_executed or None,
+    )
+
+
+def _as_exception(error: Any) -> Exception:
+    if isinstance(error, Exception):
+        return error
+    message = error.get("message") if isinstance(error, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return ModelError(str(message or error))  # pyright: ignore[reportUnknownArgumentType]

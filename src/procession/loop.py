@@ -1,0 +1,448 @@
+"""THE loop: request, model, tools, and again; every mode of running an agent is this generator.
+
+It yields lists of delivered chunks. It is pulled, never pushes: nothing happens between two pulls
+but what hooks and tools do that run beside it. Closing it closes the model's connection, cancels
+tools, and settles what is left (law 6).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .asking import ModelFailure, ask, resolved_model
+from .choices import chosen_by_hooks, copied, model_request, step_args
+from .chunks import Chunk
+from .closing import (
+    block,
+    block_result,
+    broken,
+    cut_off,
+    deliver_finish,
+    record_failure,
+    reject,
+    settle,
+    stopped_by_caller,
+)
+from .errors import ModelError, TripWire
+from .frames import error_chunk, start_chunk, step_finish_chunk, tripwire_chunk
+from .intake import Intake
+from .pipeline import Chain, fold
+from .processor import (
+    ProcessAPIErrorArgs,
+    ProcessLLMRequestArgs,
+    ProcessLLMResponseArgs,
+    ProcessOutputResultArgs,
+    ProcessOutputStepArgs,
+)
+from .response import mark_boundary, merge
+from .results import OutputResult
+from .returns import (
+    apply_messages,
+    apply_step,
+    cached_response,
+    checked_prompt,
+    read_request,
+    wants_retry,
+)
+from .step import Step
+from .toolphase import use_tools
+
+if TYPE_CHECKING:
+    from .results import StepResult
+    from .run_state import RunState
+
+__all__ = ["Loop"]
+
+Batches = AsyncGenerator[list[Chunk], None]
+
+
+class Interrupted(Exception):
+    """The caller's signal fired, or the run was closed while someone waited for it."""
+
+
+class Loop:
+    """One run of an agent, from `start` to `finish`."""
+
+    def __init__(self, run: RunState) -> None:
+        self.run = run
+        self.task: asyncio.Task[Any] | None = None
+        """The task that pulls; it is cancelled to wake a wait for the model."""
+        self._waiting = False
+        self._interrupted = False
+
+    # ── being stopped from outside ─────────────────────────────────────────────────────────────
+
+    def interrupt(self, *, anywhere: bool = False) -> None:
+        """End the wait for the model (or, `anywhere`, whatever is waited for) as a stop."""
+        if (self._waiting or anywhere) and self.task is not None and not self._interrupted:
+            self._interrupted = True
+            self.task.cancel()
+
+    def _check_signal(self) -> None:
+        signal = self.run.abort_signal
+        if self._interrupted or (signal is not None and signal.aborted):
+            raise Interrupted
+
+    def _was_interrupted(self, error: BaseException) -> bool:
+        """Whether a cancellation was ours; the caller's own goes on as what it is."""
+        if isinstance(error, Interrupted):
+            return True
+        if not self._interrupted or isinstance(error, GeneratorExit | TripWire):
+            return False
+        if isinstance(error, asyncio.CancelledError) and self.task is not None:
+            return self.task.uncancel() == 0
+        return True
+
+    # ── the run ────────────────────────────────────────────────────────────────────────────────
+
+    async def chunks(self) -> Batches:
+        """Everything the run delivers, in lists."""
+        run = self.run
+        last: list[Chunk] | None = None
+        if run.blocked is not None:
+            await settle(run)
+            yield [tripwire_chunk(run, run.blocked)]
+            return
+        run.in_loop = True
+        try:
+            yield [start_chunk(run)]
+            self._check_signal()
+            async for batch in self._steps():
+                yield batch
+            async for batch in self._result():
+                yield batch
+        except TripWire as wire:
+            last = [tripwire_chunk(run, wire)]
+        except (Exception, asyncio.CancelledError) as error:
+            if self._was_interrupted(error):
+                last = await stopped_by_caller(run, run.step)
+            elif isinstance(error, asyncio.CancelledError):
+                cut_off(run, run.step)
+                raise
+            else:
+                last = broken(run, self.step, error)
+        except GeneratorExit:
+            cut_off(run, run.step)
+            raise
+        finally:
+            if last is None:
+                await settle(run)
+        if last is not None:
+            await settle(run)
+            yield run.take_out() + last
+
+    async def _steps(self) -> Batches:
+        run = self.run
+        while True:
+            step = Step(run, run.message_list.mark_response())
+            wire: TripWire | None = None
+            failure: Exception | None = None
+            try:
+                async for batch in self._attempt(step):
+                    yield batch
+            except TripWire as verdict:
+                wire = verdict
+            except ModelFailure as caught:
+                failure = caught.error
+            if run.out:
+                yield run.take_out()
+            if failure is not None:
+                self._check_signal()
+                async for batch in self._recover(step, failure):
+                    yield batch
+                if run.error is not None:
+                    return
+            elif wire is not None:
+                if not (wire.retry and run.retry_count < run.retry_budget):
+                    block(run, step, wire)
+                    raise wire
+                async for batch in reject(run, step, wire):
+                    yield batch
+            elif not step.continues:
+                return
+            else:
+                mark_boundary(run)
+            self._check_signal()
+
+    async def _attempt(self, step: Step) -> Batches:
+        """One pass through a step: its hooks, the model, its tools (R-042 to R-054)."""
+        run = self.run
+        run.begin_attempt(step)
+        if run.step_chain:
+            async for batch in self._choose(step):
+                yield batch
+        self._check_signal()
+        try:
+            model = step.model = resolved_model(run, step)
+            step.prompt = await run.prompt_for(model)
+        except Exception as error:
+            async for batch in self._unasked(step):
+                yield batch
+            raise ModelFailure(error) from error
+        replay: list[Chunk] | None = None
+        if run.pipeline.process_llm_request:
+            found: list[list[Chunk]] = []
+            async for batch in self._request(step, found):
+                yield batch
+            replay = found[0] if found else None
+        async for batch in self._listen(step, replay):
+            yield batch
+        async for batch in self._complete(step):
+            yield batch
+
+    # ── before the model ───────────────────────────────────────────────────────────────────────
+
+    async def _choose(self, step: Step) -> Batches:
+        run = self.run
+        args = step_args(run, step)
+        async for batch in self._phase(run.step_chain, args, apply_step):
+            yield batch
+        chosen_by_hooks(step, args)
+
+    async def _request(self, step: Step, found: list[list[Chunk]]) -> Batches:
+        """`process_llm_request`; a response that stands in for the call is left in `found`."""
+        run = self.run
+        args = run.args(ProcessLLMRequestArgs)
+        args.model, args.step_number, args.steps = step.model, step.number, list(run.steps)
+        args.renew = lambda: setattr(args, "prompt", copied(step.prompt))
+
+        def apply(_run: RunState, link: Any, _args: Any, returned: Any) -> None:
+            result = read_request(link, returned)
+            if isinstance(result.prompt, list | tuple) or result.prompt:
+                step.prompt = checked_prompt(link, result.prompt)
+            if result.response and not found:
+                response, chunks = cached_response(link, result.response)
+                step.from_cache = True
+                step.warnings = list(response.warnings or ())
+                step.request_info = dict(response.request or {})
+                step.raw_response = response.raw_response
+                found.append(chunks)
+
+        async for batch in self._phase(run.pipeline.process_llm_request, args, apply):
+            yield batch
+
+    # ── the model ──────────────────────────────────────────────────────────────────────────────
+
+    async def _listen(self, step: Step, replay: list[Chunk] | None) -> Batches:
+        """Ask the model, or replay; every chunk passes the gate as it comes (R-046 to R-049)."""
+        run = self.run
+        step.asked = True
+        intake = Intake(run, step)
+        beside = run.gate.writes or (intake.has_results and run.pipeline.process_tool_result.writes)
+        source = _replayed(replay) if replay is not None else ask(run, model_request(run, step))
+        self._waiting = True
+        try:
+            async for read in source:
+                self._waiting = False
+                if beside:
+                    async for batch in run.outbox.attend(intake.take(read)):
+                        yield batch
+                else:
+                    await intake.take(read)
+                if run.out:
+                    yield run.take_out()
+                self._check_signal()
+                self._waiting = True
+            self._waiting = False
+        except ModelFailure as failure:
+            self._waiting = False
+            if self._interrupted:
+                raise Interrupted from failure
+            await intake.start()
+            raise
+        finally:
+            self._waiting = False
+            await source.aclose()
+        await intake.end()
+        if run.out:
+            yield run.take_out()
+
+    async def _unasked(self, step: Step) -> Batches:
+        """A call that cannot even be made fails like one that was refused (R-083)."""
+        step.asked = True
+        await Intake(self.run, step).start()
+        if self.run.out:
+            yield self.run.take_out()
+
+    # ── after the model ────────────────────────────────────────────────────────────────────────
+
+    async def _complete(self, step: Step) -> Batches:
+        run = self.run
+        answer = step.answer
+        _check_calls(run, step)
+        if run.pipeline.process_llm_response:
+            async for batch in self._response(step):
+                yield batch
+        step.portion = merge(run, answer, step.portion)
+        run.label_response(step)
+        text = answer.text()
+        if run.pipeline.process_output_step:
+            async for batch in self._review(step, text):
+                yield batch
+            text = step.portion.text(run.message_list)
+        run.answer = None
+        if answer.calls:
+            async for batch in use_tools(run, step):
+                yield batch
+        result = step.result(run, text)
+        step.continues = await self._goes_on(step, result)
+        closing = step_finish_chunk(run, step, result, continued=step.continues)
+        passed = await run.gate.offer(closing)
+        run.accept(result)
+        if passed is not None:
+            run.out.append(passed)
+        yield run.take_out()
+        await run.call_back("on_step_finish", result)
+
+    async def _response(self, step: Step) -> Batches:
+        run = self.run
+        args = run.args(ProcessLLMResponseArgs)
+        args.message_list = None  # R-035
+        args.chunks = step.cacheable()
+        args.model, args.step_number = step.model, step.number
+        args.steps = [*run.steps, step.result(run, step.answer.text())]
+        args.from_cache, args.warnings = step.from_cache, step.warnings
+        args.request, args.raw_response = step.request_info, step.raw_response
+        chain = run.pipeline.process_llm_response
+        async for batch in self._phase(chain, args, lambda *_: None):
+            yield batch
+
+    async def _review(self, step: Step, text: str) -> Batches:
+        run, answer = self.run, step.answer
+        args = run.args(ProcessOutputStepArgs)
+        args.step_number, args.text = step.number, text
+        args.finish_reason, args.usage = answer.finish_reason, answer.usage
+        args.provider_metadata = answer.provider_metadata
+        args.tool_calls = step.calls()
+        args.steps = list(run.steps)
+        if answer.finish_reason != "content-filter":
+            args.steps.append(step.result(run, text))
+        chain = run.pipeline.process_output_step
+        async for batch in self._phase(chain, args, apply_messages):
+            yield batch
+
+    async def _goes_on(self, step: Step, result: StepResult) -> bool:
+        """Whether another step follows (R-523 to R-527)."""
+        run = self.run
+        if not step.had_outcome or step.waits_for_client:
+            return False
+        if len(run.steps) + 1 >= run.max_steps:
+            return False
+        if run.abort_signal is not None and run.abort_signal.aborted:
+            return False
+        for condition in run.stop_when:
+            stop = condition([*run.steps, result])
+            if await stop if inspect.isawaitable(stop) else stop:
+                return False
+        return True
+
+    # ── when the call failed ───────────────────────────────────────────────────────────────────
+
+    async def _recover(self, step: Step, error: Exception) -> Batches:
+        """Ask the error processors; either another attempt follows, or the error is final."""
+        run = self.run
+        asked: list[bool] = []
+        if run.pipeline.process_api_error:
+            try:
+                async for batch in self._ask_for_retry(step, error, asked):
+                    yield batch
+            except TripWire:
+                run.message_list.restore_response(step.mark)
+                run.answer = None
+                raise
+        if asked and run.retry_count < run.retry_budget:
+            async for batch in reject(run, step, None):
+                yield batch
+            return
+        step.answer.finish_reason = "error"
+        result = record_failure(run, step, error)
+        try:
+            closing = step_finish_chunk(run, step, result, continued=False)
+            for chunk in (error_chunk(run, error), closing):
+                passed = await run.gate.offer(chunk)
+                if passed is not None:
+                    run.out.append(passed)
+        except TripWire as wire:
+            block(run, step, wire)
+            raise
+        yield run.take_out()
+        await run.call_back("on_error", {"error": error})
+
+    async def _ask_for_retry(self, step: Step, error: Exception, asked: list[bool]) -> Batches:
+        run = self.run
+        args = run.args(ProcessAPIErrorArgs)
+        args.error, args.step_number, args.steps = error, step.number, list(run.steps)
+
+        def apply(_run: RunState, link: Any, _args: Any, returned: Any) -> None:
+            if wants_retry(link, returned):
+                asked.append(True)
+
+        args.renew = lambda: setattr(args, "retry_count", run.api_retry_count)
+        for link in run.pipeline.process_api_error:
+            chain = Chain.single(link, writes=run.pipeline.process_api_error.writes)
+            try:
+                async for batch in self._phase(chain, args, apply):
+                    yield batch
+            except Exception as problem:  # R-117: counts as declined
+                run.log_declined(link, problem)
+            if asked:
+                return
+
+    # ── the end ────────────────────────────────────────────────────────────────────────────────
+
+    async def _result(self) -> Batches:
+        run = self.run
+        run.conclude()
+        if run.pipeline.process_output_result:
+            try:
+                async for batch in self._last_hooks():
+                    yield batch
+            except TripWire as wire:
+                block_result(run, wire)
+                raise
+            run.read_back(run.step)
+        yield await deliver_finish(run, run.step)
+
+    async def _last_hooks(self) -> Batches:
+        run = self.run
+        args = run.args(ProcessOutputResultArgs)
+        args.writer = run.outbox.writer_to_client()
+        args.result = OutputResult(
+            text=run.text,
+            usage=run.usage,
+            finish_reason=run.finish_reason,
+            steps=list(run.all_steps),
+        )
+        chain = run.pipeline.process_output_result
+        async for batch in self._phase(chain, args, apply_messages):
+            yield batch
+
+    async def _phase(self, chain: Chain, args: Any, apply: Any) -> Batches:
+        """Run a chain; yields what its hooks write, at once when they may write while running."""
+        run = self.run
+        work = fold(run, chain, args, apply)
+        if chain.writes:
+            async for batch in run.outbox.attend(work):
+                yield batch
+        else:
+            await work
+            if run.out:
+                yield run.take_out()
+
+
+async def _replayed(chunks: list[Chunk]) -> AsyncGenerator[Sequence[Chunk], None]:
+    yield [c for c in chunks if c.type != "step-start"]
+
+
+def _check_calls(run: RunState, step: Step) -> None:
+    """A model that says "tool calls" without one has answered badly, unless it said something."""
+    answer = step.answer
+    if answer.finish_reason != "tool-calls" or answer.calls:
+        return
+    problem = "the model stopped to call tools, but made no call"
+    if not answer.text():
+        raise ModelFailure(ModelError(problem))
+    run.warnings.append({"type": "other", "message": problem})

@@ -1,0 +1,205 @@
+"""Opening a run: everything is resolved once, the message list is filled, `process_input` runs."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+from .closing import blocked_in_input
+from .errors import ConfigurationError, InputError, TripWire
+from .extension import Around, Opening, joined
+from .loop import Loop
+from .message_list import MessageList, isolated
+from .messages import Message
+from .options import CALLBACKS, RequestScope, check_options, count
+from .pipeline import Chain, Link, Pipeline, fold
+from .processor import ProcessInputArgs, processor
+from .request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY, RequestContext
+from .returns import apply_messages
+from .run import Run
+from .run_state import RunState
+from .tools import tool_map
+
+if TYPE_CHECKING:
+    from .agent import Agent
+
+__all__ = ["open_run"]
+
+DEFAULT_MAX_STEPS = 5
+DEFAULT_ERROR_RETRIES = 10
+
+
+async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, streaming: bool) -> Run:
+    """Start a run; it has gone as far as `process_input` when this returns (R-039, R-040)."""
+    check_options(options)
+    context, thread, resource = _identity(options)
+    messages = MessageList(thread_id=thread, resource_id=resource)
+    run_id = options.get("run_id") or str(uuid4())
+    opening = Opening(
+        run_id=run_id, agent_id=agent.id, request_context=context, message_list=messages
+    )
+    pipeline, extensions = await _pipeline(agent, opening, options)
+    run = await _state(agent, opening, options, pipeline)
+    run.extensions = extensions
+    run.streaming = streaming
+    await _fill(agent, run, given, options)
+    loop = Loop(run)
+    _listen_to_signal(loop)
+    if pipeline.process_input:
+        await _process_input(run)
+    return Run(loop)
+
+
+async def _process_input(run: RunState) -> None:
+    args = run.args(ProcessInputArgs)
+    args.writer = None
+    try:
+        await fold(run, run.pipeline.process_input, args, apply_messages)
+    except TripWire as wire:
+        blocked_in_input(run, wire)
+
+
+def _identity(options: Mapping[str, Any]) -> tuple[RequestContext, str | None, str | None]:
+    """The request context, and the ids of thread and resource (R-809, R-816)."""
+    asked = options.get("request_context")
+    context = asked if isinstance(asked, RequestContext) else RequestContext(asked)
+    memory: Mapping[str, Any] = options.get("memory") or {}
+    thread: Any = memory.get("thread")
+    if isinstance(thread, Mapping):
+        thread = cast("Mapping[str, Any]", thread).get("id")
+    thread = context.get(MASTRA_THREAD_ID_KEY) or thread
+    resource = context.get(MASTRA_RESOURCE_ID_KEY) or memory.get("resource")
+    ids = {MASTRA_THREAD_ID_KEY: thread, MASTRA_RESOURCE_ID_KEY: resource}
+    return context.for_run({k: v for k, v in ids.items() if v}), thread, resource
+
+
+async def resolved(value: Any, scope: RequestScope) -> Any:
+    """A value, or what a function of the request makes of it."""
+    if inspect.isroutine(value) or (callable(value) and not isinstance(value, type)):
+        if not hasattr(value, "stream"):  # a model object may be callable too
+            value = value(scope)
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _pipeline(
+    agent: Agent, opening: Opening, options: Mapping[str, Any]
+) -> tuple[Pipeline, Sequence[Any]]:
+    own = agent.compiled
+    kinds = ("input_processors", "output_processors", "error_processors")
+    if own is not None and not any(kind in options for kind in kinds):
+        return own, ()
+    scope = RequestScope(opening.request_context)
+    lists = [await resolved(options.get(kind, getattr(agent, kind)), scope) for kind in kinds]
+    around = [await _around(extension, opening) for extension in agent.extensions]
+    inputs, outputs, errors = (list(entries or ()) for entries in lists)
+    for added in around:
+        inputs = joined(added.before_input, inputs, added.after_input)
+        outputs = joined(added.before_output, outputs, added.after_output)
+    automatic = [entry for added in around for entry in added.error]
+    pipeline = Pipeline(inputs, outputs, joined((), errors, automatic))
+    pipeline.has_error_processors = bool(errors)  # R-220: the automatic ones do not count
+    return pipeline, agent.extensions
+
+
+async def _around(extension: Any, opening: Opening) -> Around:
+    added = extension.extend(opening)
+    return await added if inspect.isawaitable(added) else added
+
+
+async def _state(
+    agent: Agent, opening: Opening, options: Mapping[str, Any], pipeline: Pipeline
+) -> RunState:
+    scope = RequestScope(opening.request_context)
+    stop_when = options.get("stop_when") or ()
+    return RunState(
+        run_id=opening.run_id,
+        agent_id=agent.id,
+        message_list=opening.message_list,
+        message_id=str(uuid4()),
+        request_context=opening.request_context,
+        pipeline=pipeline,
+        model=agent.fixed_model or await resolved(agent.model, scope),
+        tools=agent.fixed_tools
+        if agent.fixed_tools is not None
+        else tool_map(await resolved(agent.tools, scope)),
+        tool_choice=options.get("tool_choice", "auto"),
+        active_tools=options.get("active_tools"),
+        provider_options=options.get("provider_options"),
+        model_settings=options.get("model_settings") or {},
+        structured_output=options.get("structured_output"),
+        abort_signal=options.get("abort_signal"),
+        max_steps=count("max_steps", options.get("max_steps", DEFAULT_MAX_STEPS), least=1),
+        max_retries=count("max_retries", options.get("max_retries", agent.max_retries)),
+        retry_budget=_budget(agent, options, pipeline),
+        stop_when=[stop_when] if callable(stop_when) else list(stop_when),
+        callbacks={name: options[name] for name in CALLBACKS if options.get(name)},
+        observer=options.get("observer", agent.observer),
+        hide_signals=options.get("hide_signals", False),
+        include_raw_chunks=options.get("include_raw_chunks", False),
+        step_chain=_step_chain(pipeline, options.get("prepare_step")),
+    )
+
+
+def _budget(agent: Agent, options: Mapping[str, Any], pipeline: Pipeline) -> int:
+    """How many retries the call has, for all who may ask for one (R-212, R-213)."""
+    asked = options.get("max_processor_retries", agent.max_processor_retries)
+    if asked is not None:
+        return count("max_processor_retries", asked)
+    return DEFAULT_ERROR_RETRIES if pipeline.has_error_processors else 0
+
+
+def _step_chain(pipeline: Pipeline, prepare: Callable[..., Any] | None) -> Chain:
+    if prepare is None:
+        return pipeline.process_input_step
+    last = Link(processor(id="prepare-step", process_input_step=prepare), "process_input_step")
+    return Chain.joined(pipeline.process_input_step, last)
+
+
+async def _fill(agent: Agent, run: RunState, given: Any, options: Mapping[str, Any]) -> None:
+    """Instructions, the caller's system text, context, input (R-039, R-350)."""
+    messages = run.message_list
+    instructions = options.get("instructions", agent.instructions)
+    if instructions is not None and not isinstance(instructions, str | Mapping | list):
+        instructions = await resolved(instructions, RequestScope(run.request_context))
+    messages.add_system(instructions)
+    messages.add_system(options.get("system"), "user-provided")
+    if "context" in options:
+        messages.add(_own(run, options["context"]), "context")
+    if given is None or (isinstance(given, str) and not given):
+        raise InputError("the input is empty: give a text, a message, or a list of messages")
+    messages.add(_own(run, given), "input")
+
+
+def _own(run: RunState, given: Any) -> Any:
+    """Messages that hooks or tools of this run may edit are copies of the caller's.
+
+    Without anyone who could edit them, the caller's own objects are read in place.
+    """
+    shared = run.pipeline.is_empty and not run.tools and not run.message_list.thread_id
+    if shared and not run.message_list.resource_id and not run.extensions:
+        return given
+    if isinstance(given, Message):
+        return isolated(given)
+    if isinstance(given, list | tuple):
+        entries = cast("Sequence[Any]", given)
+        return [isolated(entry) if isinstance(entry, Message) else entry for entry in entries]
+    return given
+
+
+def _listen_to_signal(loop: Loop) -> None:
+    """A fired signal wakes the wait for the model, from whatever thread it is fired."""
+    signal = loop.run.abort_signal
+    if signal is None:
+        return
+    if not hasattr(signal, "add_callback"):
+        raise ConfigurationError("abort_signal must be the signal of an AbortController")
+    events = asyncio.get_running_loop()
+
+    def wake() -> None:
+        if not events.is_closed():
+            events.call_soon_threadsafe(loop.interrupt)
+
+    loop.run.on_release = signal.add_callback(wake)

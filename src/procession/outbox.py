@@ -1,0 +1,150 @@
+"""What hooks and tools write to the client, and how it gets there while they go on.
+
+A hook that runs inside the pull writes straight into the batch that the pull will deliver. Hooks
+that may write, and tools, run beside the pull: what they write waits in a queue that the engine
+empties as long as it waits for them, and the writer goes on once the consumer has got the chunk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .chunks import Chunk, ToolOutputPayload
+from .errors import InputError
+
+if TYPE_CHECKING:
+    from .run_state import RunState
+
+__all__ = ["Outbox", "StreamWriter", "data_chunk"]
+
+TO_ALL = -1
+TO_CLIENT = 1_000_000
+
+
+def data_chunk(given: Chunk | Mapping[str, Any]) -> Chunk:
+    """A chunk as its writer gave it; raises `InputError` unless it is a `data-…` chunk (R-196)."""
+    if isinstance(given, Chunk):
+        chunk = given
+    elif isinstance(given, Mapping):
+        chunk = Chunk.from_json(dict(given))
+    else:
+        raise InputError(f"writer.custom takes a chunk or a mapping, not {type(given).__name__}")
+    if not chunk.type.startswith("data-"):
+        raise InputError(
+            f"writer.custom: the type must begin with 'data-', for example 'data-status'; "
+            f"got {chunk.type!r}"
+        )
+    return chunk
+
+
+class StreamWriter:
+    """The writer a hook gets (`ProcessorStreamWriter`)."""
+
+    __slots__ = ("_after", "_outbox")
+
+    def __init__(self, outbox: Outbox, after: int) -> None:
+        self._outbox = outbox
+        self._after = after
+
+    async def custom(
+        self, chunk: Chunk | Mapping[str, Any], options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Deliver a `data-…` chunk; another type raises `InputError` (R-195 to R-201)."""
+        await self._outbox.write(data_chunk(chunk), self._after)
+
+
+class CallWriter(StreamWriter):
+    """The writer a tool gets: data chunks, and `tool-output` for anything else."""
+
+    __slots__ = ("_tool_call_id", "_tool_name")
+
+    def __init__(self, outbox: Outbox, tool_call_id: str, tool_name: str) -> None:
+        super().__init__(outbox, TO_ALL)
+        self._tool_call_id = tool_call_id
+        self._tool_name = tool_name
+
+    async def write(self, output: Any) -> None:
+        """Deliver `output` at once, in a `tool-output` chunk."""
+        payload = ToolOutputPayload(
+            tool_call_id=self._tool_call_id, tool_name=self._tool_name, output=output
+        )
+        await self._outbox.write(Chunk("tool-output", payload, from_="USER"), TO_ALL)
+
+
+class Outbox:
+    """Takes what is written during a run and brings it to the gate."""
+
+    __slots__ = ("_attending", "_run", "_waiting", "_wake")
+
+    def __init__(self, run: RunState) -> None:
+        self._run = run
+        self._attending = 0
+        self._waiting: deque[tuple[Chunk, int, asyncio.Future[None]]] = deque()
+        self._wake: asyncio.Future[None] | None = None
+
+    def writer(self, after: int = TO_ALL) -> StreamWriter:
+        """A writer whose chunks are offered to the processors behind position `after`."""
+        return StreamWriter(self, after)
+
+    def writer_to_client(self) -> StreamWriter:
+        """A writer whose chunks no processor is offered (R-198, `process_output_result`)."""
+        return StreamWriter(self, TO_CLIENT)
+
+    async def write(self, chunk: Chunk, after: int) -> None:
+        """Bring a chunk on its way; returns when it has been delivered (R-517)."""
+        if not self._attending:
+            await self._run.deliver_written(chunk, after)
+            return
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((chunk, after, taken))
+        self.wake()
+        await taken
+
+    def wake(self, _: object = None) -> None:
+        """Something was written, or a task that is waited for has ended."""
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def attend(self, work: Coroutine[Any, Any, None]) -> AsyncGenerator[list[Chunk], None]:
+        """Run `work` beside the stream; yields what it writes, and raises what it raises."""
+        task = asyncio.create_task(work)
+        try:
+            async for batch in self.until_done(task):
+                yield batch
+        finally:
+            await stop(task)
+        task.result()
+
+    async def until_done(self, task: asyncio.Task[Any]) -> AsyncGenerator[list[Chunk], None]:
+        """Yield what is written until `task` has ended (however it ends)."""
+        self._attending += 1
+        task.add_done_callback(self.wake)
+        try:
+            while True:
+                while self._waiting:
+                    chunk, after, taken = self._waiting.popleft()
+                    await self._run.deliver_written(chunk, after)
+                    batch = self._run.take_out()
+                    if not taken.done():
+                        taken.set_result(None)
+                    if batch:
+                        yield batch
+                if task.done():
+                    break
+                self._wake = asyncio.get_running_loop().create_future()
+                await self._wake
+        finally:
+            self._wake = None
+            self._attending -= 1
+            task.remove_done_callback(self.wake)
+
+
+async def stop(task: asyncio.Task[Any]) -> None:
+    """Cancel a task and wait until it is gone; what it raises then is nobody's concern."""
+    if task.done():
+        return
+    task.cancel()
+    await asyncio.wait([task])

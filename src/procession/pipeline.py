@@ -1,0 +1,202 @@
+"""Ordered processors, compiled once: for each hook the processors that have it, and THE fold.
+
+Absent hooks cost nothing: a chain holds only processors that have the hook, with the bound method
+and whether it is async already known.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, cast
+
+from .errors import TripWire
+from .processor import (
+    ERROR_HOOKS,
+    HOOKS,
+    INPUT_HOOKS,
+    OUTPUT_HOOKS,
+    HookArgs,
+    ProcessorViolation,
+    check_processors,
+)
+from .spans import Span
+from .writing import may_write
+
+if TYPE_CHECKING:
+    from .run_state import RunState
+
+__all__ = ["Chain", "Link", "Pipeline", "fold", "verdict_in"]
+
+
+class Link:
+    """One processor's place in the chain of one hook."""
+
+    __slots__ = ("hook", "is_async", "name", "process_data_parts", "processor", "processor_id")
+
+    def __init__(self, processor: Any, name: str) -> None:
+        self.processor = processor
+        self.processor_id: str = processor.id
+        self.name = name
+        self.hook: Callable[[Any], Any] = getattr(processor, name)
+        self.is_async = inspect.iscoroutinefunction(self.hook)
+        self.process_data_parts = bool(getattr(processor, "process_data_parts", False))
+
+
+class Chain(tuple[Link, ...]):
+    """The links of one hook, in list order (R-015)."""
+
+    writes: bool
+    """Whether one of the hooks may write to the client while it runs."""
+
+    @classmethod
+    def of(cls, processors: Iterable[Any], name: str) -> Chain:
+        """The processors that have the hook `name`."""
+        chain = cls(Link(p, name) for p in processors if callable(getattr(p, name, None)))
+        chain.writes = any(link.is_async and may_write(link.hook) for link in chain)
+        return chain
+
+    @classmethod
+    def joined(cls, chain: Chain, last: Link) -> Chain:
+        """`chain` with one more link behind it."""
+        made = cls((*chain, last))
+        made.writes = chain.writes or (last.is_async and may_write(last.hook))
+        return made
+
+    @classmethod
+    def single(cls, link: Link, *, writes: bool) -> Chain:
+        """A chain of one link."""
+        made = cls((link,))
+        made.writes = writes
+        return made
+
+
+class Pipeline:
+    """The compiled processors of an agent or a call; immutable, shared by concurrent runs."""
+
+    __slots__ = (*HOOKS, "has_error_processors", "is_empty")
+
+    process_input: Chain
+    process_input_step: Chain
+    process_llm_request: Chain
+    process_llm_response: Chain
+    process_output_stream: Chain
+    process_output_step: Chain
+    process_tool_result: Chain
+    process_output_result: Chain
+    process_api_error: Chain
+
+    def __init__(
+        self,
+        input_processors: Iterable[Any],
+        output_processors: Iterable[Any],
+        error_processors: Iterable[Any],
+    ) -> None:
+        ins = check_processors(input_processors, "input_processors")
+        outs = check_processors(output_processors, "output_processors")
+        errors = check_processors(error_processors, "error_processors")
+        for names, processors in ((INPUT_HOOKS, ins), (OUTPUT_HOOKS, outs), (ERROR_HOOKS, errors)):
+            for name in names:
+                setattr(self, name, Chain.of(processors, name))
+        for index, entry in enumerate([*ins, *outs, *errors]):
+            with suppress(AttributeError):  # a processor may be frozen: the index is a courtesy
+                entry.processor_index = index
+        self.has_error_processors = bool(errors)
+        self.is_empty = not (ins or outs or errors)
+
+
+Apply = Callable[["RunState", Link, Any, Any], None]
+"""What becomes of a hook's return: called with the run, the link, its arguments and the value."""
+
+
+async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -> None:
+    """Call the hook of each processor in order; what it returns is applied before the next one.
+
+    This is the only place that calls hooks, but for the gate, which does the same per chunk. A
+    verdict leaves as `TripWire` with the processor's id, after its `on_violation` was told; any
+    other exception leaves as it is.
+    """
+    observer = run.observer
+    for link in chain:
+        run.refill(args, link)
+        if args.renew is not None:
+            args.renew()
+        started = perf_counter() if observer else 0.0
+        try:
+            returned = link.hook(args)
+            if link.is_async or (returned is not None and inspect.isawaitable(returned)):
+                returned = await cast("Awaitable[Any]", returned)
+            if run.verdict is not None:
+                raise run.verdict
+            if returned is not None:
+                apply(run, link, args, returned)
+        except BaseException as error:
+            if observer:
+                _report(run, link, started, error)
+            wire = verdict_in(error)
+            if wire is None:
+                raise
+            if wire is not run.verdict:  # else: told when it was given, by another processor
+                await announce(link, wire)
+            raise wire from None
+        if observer:
+            _report(run, link, started, None, changed=returned is not None)
+
+
+def _report(
+    run: RunState, link: Link, started: float, error: BaseException | None, changed: bool = False
+) -> None:
+    wire = verdict_in(error) if error else None
+    outcome = "changed" if changed else "ok"
+    if error is not None:
+        outcome = "failed" if wire is None else "retry" if wire.retry else "tripped"
+    assert run.observer is not None
+    run.observer.span(
+        Span(
+            kind="hook",
+            name=link.name,
+            run_id=run.run_id,
+            processor_id=link.processor_id,
+            step_number=run.step_number,
+            attempt=run.retry_count,
+            seconds=perf_counter() - started,
+            outcome=outcome,
+            detail={"reason": wire.reason} if wire else None,
+        )
+    )
+
+
+def verdict_in(error: BaseException | None) -> TripWire | None:
+    """The verdict that `error` is or holds: task groups wrap it in an exception group."""
+    if isinstance(error, TripWire):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        for inner in cast("tuple[BaseException, ...]", error.exceptions):
+            found = verdict_in(inner)
+            if found is not None:
+                return found
+    return None
+
+
+async def announce(link: Link, wire: TripWire) -> None:
+    """Complete a verdict and tell the processor's `on_violation`, whose errors count for nothing.
+
+    A verdict raised by user code is that of the processor whose hook was running (R-172); the
+    callback is done before the verdict takes effect (R-186).
+    """
+    if wire.processor_id is None:
+        wire.processor_id = link.processor_id
+    if not wire.reason:
+        wire.reason = f"blocked by processor {wire.processor_id!r}"
+    tell = getattr(link.processor, "on_violation", None)
+    if tell is None:
+        return
+    violation = ProcessorViolation(
+        processor_id=wire.processor_id, message=wire.reason, detail=wire.metadata
+    )
+    with suppress(Exception):
+        told = tell(violation)
+        if inspect.isawaitable(told):
+            await told

@@ -1,0 +1,43 @@
+"""`send_signal`: a hook reminds the model of something while the run goes on (R-713 to R-718)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from .chunks import Chunk
+from .signals import Signal, create_signal
+
+if TYPE_CHECKING:
+    from .run_state import RunState
+
+__all__ = ["send_signal"]
+
+
+async def send_signal(run: RunState, given: Any) -> Signal:
+    """Add a signal to the conversation and show it in the stream; returns the signal.
+
+    An equal transient signal that was sent before is taken out, so that one remains (R-723). After
+    the answer has begun, what follows goes into a message of its own (R-717).
+    """
+    signal = create_signal(given)
+    if signal.transient:
+        key = repr((signal.type, signal.tag_name, signal.contents, signal.attributes))
+        older = run.transient_signals.pop(key, None)
+        if older is not None:
+            run.message_list.remove_by_ids([older])
+        run.transient_signals[key] = signal.id
+    run.message_list.add_signal(signal, "input")
+    if run.message_list.find(run.message_id) is not None:
+        run.message_id = str(uuid4())
+    if not run.in_loop or _hidden(run, signal):
+        return signal
+    kind = "data-user-message" if signal.type == "user" else "data-signal"
+    part = signal.to_data_part()
+    await run.outbox.writer().custom(Chunk(kind, data=part["data"], transient=True))
+    return signal
+
+
+def _hidden(run: RunState, signal: Signal) -> bool:
+    hidden = run.hide_signals
+    return hidden if isinstance(hidden, bool) else signal.type in hidden

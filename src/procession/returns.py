@@ -1,0 +1,174 @@
+"""What hooks may return, and what becomes of it.
+
+Each function takes the link whose hook returned and the value, applies it to the run, and raises
+`ProcessorError` with the processor's id and the hook for anything that is not allowed (R-189).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from msgspec import UNSET
+
+from .chunks import Chunk, payload_from_json
+from .errors import InputError, ProcessorError
+from .message_list import MessageList
+from .processor import (
+    CachedLLMStepChunk,
+    CachedLLMStepResponse,
+    HookArgs,
+    InputResult,
+    ProcessAPIErrorResult,
+    ProcessInputStepArgs,
+    ProcessInputStepResult,
+    ProcessLLMRequestResult,
+)
+from .tools import tool_map
+
+if TYPE_CHECKING:
+    from .pipeline import Link
+    from .run_state import RunState
+
+__all__ = ["apply_messages", "apply_step", "cached_response", "read_request", "wants_retry"]
+
+_KEEPS_ON_EMPTY = frozenset({"process_output_step", "process_tool_result"})
+_TWO_PART = frozenset({"process_input", "process_output_step"})
+_STEP_KEYS = ProcessInputStepResult.__struct_fields__
+
+
+def wrong(link: Link, problem: str) -> NoReturn:
+    """Raise the error for a hook that broke its contract."""
+    raise ProcessorError(link.processor_id, link.name, problem)
+
+
+def apply_messages(run: RunState, link: Link, args: HookArgs[Any], returned: Any) -> None:
+    """Apply what a message hook returned: its list, messages, or both parts (R-063 to R-067)."""
+    if returned is run.message_list:
+        return
+    if isinstance(returned, MessageList):
+        wrong(link, "returned another MessageList; return the one it was given, or messages")
+    if isinstance(returned, list | tuple):
+        _reconcile(run, link, args, cast("Sequence[Any]", returned))
+        return
+    if link.name in _TWO_PART and isinstance(returned, InputResult | Mapping):
+        _apply_two_parts(run, link, args, returned)
+        return
+    forms = "a list of messages, the message_list it was given, or None"
+    wrong(link, f"must return {forms}, not {type(returned).__name__}")
+
+
+def _apply_two_parts(run: RunState, link: Link, args: HookArgs[Any], returned: Any) -> None:
+    if isinstance(returned, InputResult):
+        messages, system = returned.messages, returned.system_messages
+    else:
+        mapping = cast("Mapping[str, Any]", returned)
+        if "messages" not in mapping and "system_messages" not in mapping:
+            wrong(
+                link, "returned a mapping without 'messages'; allowed are messages, system_messages"
+            )
+        messages, system = mapping.get("messages"), mapping.get("system_messages")
+    if isinstance(messages, MessageList):
+        apply_messages(run, link, args, messages)
+    elif messages is not None:
+        _reconcile(run, link, args, messages)
+    if system is not None:
+        run.message_list.replace_system(list(system))
+
+
+def _reconcile(run: RunState, link: Link, args: HookArgs[Any], returned: Sequence[Any]) -> None:
+    if not returned and link.name in _KEEPS_ON_EMPTY:
+        return  # R-138: an empty list plainly means "no change" there
+    source = "input" if link.name.startswith("process_input") else "response"
+    try:
+        run.message_list.reconcile(args.handed(), returned, source)
+    except (InputError, TypeError) as error:
+        wrong(link, f"returned something that is no message: {error}")
+
+
+def apply_step(run: RunState, link: Link, args: ProcessInputStepArgs[Any], returned: Any) -> None:
+    """Apply what `process_input_step` or `prepare_step` returned (R-074 to R-082).
+
+    Overrides are written into `args`, where the next processor and the step itself read them.
+    """
+    if returned is run.message_list or isinstance(returned, MessageList | list | tuple):
+        apply_messages(run, link, args, returned)
+        return
+    if isinstance(returned, ProcessInputStepResult):
+        given = {k: v for k in _STEP_KEYS if (v := getattr(returned, k)) is not UNSET}
+    elif isinstance(returned, Mapping):
+        mapping = cast("Mapping[str, Any]", returned)
+        given = {k: mapping[k] for k in _STEP_KEYS if k in mapping}
+    else:
+        wrong(
+            link,
+            "must return a ProcessInputStepResult or a mapping, messages, the message_list it was "
+            f"given, or None, not {type(returned).__name__}",
+        )
+    if "messages" in given and "message_list" in given:
+        wrong(link, "returned both messages and message_list; return one of them")
+    for key in ("messages", "message_list"):
+        if key in given:
+            apply_messages(run, link, args, given.pop(key))
+    system = given.pop("system_messages", None)
+    if system is not None:
+        run.message_list.replace_system(list(system))
+    for key, value in given.items():
+        setattr(args, key, tool_map(value) if key == "tools" else value)
+
+
+def read_request(link: Link, returned: Any) -> ProcessLLMRequestResult:
+    """What `process_llm_request` returned, in one form (R-091, R-094, R-097)."""
+    if isinstance(returned, ProcessLLMRequestResult):
+        return returned
+    if isinstance(returned, Mapping):
+        mapping = cast("Mapping[str, Any]", returned)
+        if not set(mapping) - {"prompt", "response"}:
+            return ProcessLLMRequestResult(**mapping)
+        wrong(link, f"returned unknown keys {sorted(map(str, mapping))}; allowed: prompt, response")
+    wrong(
+        link,
+        f"must return {{'prompt': …}}, {{'response': …}} or None, not {type(returned).__name__}",
+    )
+
+
+def checked_prompt(link: Link, prompt: Any) -> list[dict[str, Any]]:
+    """A returned prompt, which must be a list of `{role, content}` entries."""
+    if not isinstance(prompt, list | tuple):
+        wrong(link, f"'prompt' must be a list of entries, not {type(prompt).__name__}")
+    entries = cast("list[Any]", list(cast("Sequence[Any]", prompt)))
+    for entry in entries:
+        if not isinstance(entry, dict) or "role" not in entry or "content" not in entry:
+            wrong(link, "each entry of 'prompt' needs 'role' and 'content'")
+    return entries
+
+
+def cached_response(link: Link, response: Any) -> tuple[CachedLLMStepResponse, list[Chunk]]:
+    """A response that stands in for a model call, and its chunks made anew (R-094, R-096)."""
+    if isinstance(response, Mapping):
+        keys = CachedLLMStepResponse.__struct_fields__
+        given = cast("Mapping[str, Any]", response)
+        response = CachedLLMStepResponse(**{k: given[k] for k in keys if k in given})
+    if not isinstance(response, CachedLLMStepResponse):
+        wrong(link, f"'response' must be a CachedLLMStepResponse, not {type(response).__name__}")
+    try:
+        return response, [_replayed(chunk) for chunk in response.chunks]
+    except (InputError, TypeError, AttributeError) as error:
+        wrong(link, f"'response' holds something that is no chunk: {error}")
+
+
+def _replayed(stored: Any) -> Chunk:
+    if isinstance(stored, Chunk):
+        return _replayed(stored.to_json())
+    if isinstance(stored, CachedLLMStepChunk):
+        return Chunk(stored.type, payload_from_json(stored.type, dict(stored.payload)))
+    return Chunk.from_json(dict(stored))
+
+
+def wants_retry(link: Link, returned: Any) -> bool:
+    """Whether `process_api_error` asked for another call (R-111)."""
+    if isinstance(returned, ProcessAPIErrorResult):
+        return returned.retry
+    if isinstance(returned, Mapping):
+        return bool(cast("Mapping[str, Any]", returned).get("retry"))
+    wrong(link, f"must return {{'retry': bool}} or None, not {type(returned).__name__}")

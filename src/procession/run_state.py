@@ -1,0 +1,297 @@
+"""Everything that belongs to one run: what was asked for, and how far it has come."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .answer import put_data_part
+from .chunks import Chunk, Usage
+from .gate import Gate
+from .messages import joined_text
+from .outbox import TO_CLIENT, Outbox, StreamWriter
+from .pipeline import verdict_in
+from .processor import HookArgs, ProcessOutputResultArgs
+from .prompt import resolve_files
+from .reminders import send_signal
+from .response import response_message
+from .results import ResponseInfo, StepResult, Tripwire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from .abort_signal import AbortSignal
+    from .answer import Answer
+    from .errors import TripWire
+    from .message_list import MessageList
+    from .model import LanguageModel, ModelSettings, ModelSpec, Prompt, ToolChoice
+    from .pipeline import Chain, Link, Pipeline
+    from .request_context import RequestContext
+    from .signals import Signal
+    from .spans import Observer
+    from .step import Step
+    from .tools import Tool
+
+__all__ = ["RunState"]
+
+_log = logging.getLogger("procession")
+
+A = TypeVar("A", bound=HookArgs[Any])
+
+
+class RunState:
+    """The state of one run. The loop writes it, hooks see parts of it, the run handle reads it."""
+
+    # ── what was asked for ──
+    run_id: str
+    agent_id: str
+    message_list: MessageList
+    pipeline: Pipeline
+    request_context: RequestContext
+    model: LanguageModel | ModelSpec | None
+    tools: dict[str, Tool]
+    tool_choice: ToolChoice
+    active_tools: list[str] | None
+    provider_options: Mapping[str, Any] | None
+    model_settings: ModelSettings
+    structured_output: Any
+    abort_signal: AbortSignal | None
+    max_steps: int
+    max_retries: int
+    retry_budget: int
+    stop_when: Sequence[Callable[[list[StepResult]], Any]]
+    callbacks: Mapping[str, Callable[[Any], Any]]
+    extensions: Sequence[Any]
+    observer: Observer | None
+    streaming: bool
+    hide_signals: bool | Sequence[str]
+    include_raw_chunks: bool
+    step_chain: Chain
+    """`process_input_step` of the input processors, then `prepare_step` (R-022)."""
+
+    message_id: str
+    """Id of the message that the answer goes into; a signal may open a new one (R-717)."""
+
+    def __init__(self, **asked: Any) -> None:
+        self.__dict__.update(asked)
+        self.extensions = ()
+        self.outbox = Outbox(self)
+        self.out: list[Chunk] = []
+        """What the next batch will deliver."""
+        self.states: dict[str, dict[str, Any]] = {}
+        self.step_number = 0
+        self.retry_count = 0
+        """Rejected attempts of this run, whoever rejected them (R-182)."""
+        self.api_retry_count = 0
+        """Those of them that error processors asked for."""
+        self.steps: list[StepResult] = []
+        """Accepted steps."""
+        self.all_steps: list[StepResult] = []
+        """Accepted steps and rejected attempts, in time."""
+        self.usage = Usage()
+        self.verdict: TripWire | None = None
+        """A verdict given while something was written; it holds even if a hook swallows it."""
+        self.answer: Answer | None = None
+        """The answer under way, if any."""
+        self.tripwire: Tripwire | None = None
+        self.error: BaseException | None = None
+        self.raises = False
+        """Whether awaiting a result raises `error` (a hook failed, R-553)."""
+        self.status = "running"
+        self.finish_reason: str | None = None
+        self.text = ""
+        self.warnings: list[Any] = []
+        self.transient_signals: dict[str, str] = {}
+        self.step: Step | None = None
+        """The attempt under way, or the last one."""
+        self.saved_system: Any = None
+        self.in_loop = False
+        self.blocked: TripWire | None = None
+        """The verdict of `process_input`, if there was one."""
+        self.on_release: Callable[[], None] | None = None
+        self.settled = False
+        self._response: ResponseInfo | None = None
+        self._gate: Gate | None = None
+        self._writer: StreamWriter | None = None
+
+    # ── hooks ──────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def gate(self) -> Gate:
+        """The run's gate."""
+        if self._gate is None:
+            self._gate = Gate(self)
+        return self._gate
+
+    def chain_of_stream(self) -> Chain:
+        """The processors that stand at the gate."""
+        return self.pipeline.process_output_stream
+
+    def args(self, cls: type[A]) -> A:
+        """An argument object of this run; `refill` makes it ready for a processor."""
+        args = cls()
+        args.message_list = self.message_list
+        args.request_context = self.request_context
+        args.abort_signal = self.abort_signal
+        args.run_id = self.run_id
+        args.send_signal = self.send_signal
+        if self._writer is None:
+            self._writer = self.outbox.writer()
+        args.writer = self._writer
+        return args
+
+    def refill(self, args: HookArgs[Any], link: Link) -> None:
+        """Make an argument object ready for the next processor of a chain."""
+        name = link.processor_id
+        state = self.states.get(name)
+        if state is None:
+            state = self.states[name] = {}
+        args.processor_id = name
+        args.state = state
+        args.retry_count = self.retry_count
+        if args.__class__ is ProcessOutputResultArgs:
+            args.snapshot(self.message_list.response_messages())
+        else:
+            args.snapshot(self.message_list.view())
+
+    async def send_signal(self, signal: Any) -> Signal:
+        """Add a reminder to the conversation (R-713 to R-718)."""
+        return await send_signal(self, signal)
+
+    def log_declined(self, link: Link, problem: Exception) -> None:
+        """An error processor raised: it counts as one that declined (R-117)."""
+        _log.warning(
+            "processor %r raised %s in %s; it counts as declined",
+            link.processor_id,
+            type(problem).__name__,
+            link.name,
+        )
+
+    async def call_back(self, name: str, value: Any) -> None:
+        """Call one of the caller's callbacks, plain or async, when there is one (R-554)."""
+        callback = self.callbacks.get(name)
+        if callback is not None:
+            returned = callback(value)
+            if inspect.isawaitable(returned):
+                await returned
+
+    # ── steps ──────────────────────────────────────────────────────────────────────────────────
+
+    def begin_attempt(self, step: Step) -> None:
+        """A step begins: system messages are what they were when the loop began (R-086)."""
+        self.step = step
+        self.step_number = step.number
+        self.answer = step.answer
+        if self.saved_system is None:
+            self.saved_system = self.message_list.save_system()
+        elif self.step_chain:
+            self.message_list.restore_system(self.saved_system)
+
+    async def prompt_for(self, model: LanguageModel) -> Prompt:
+        """The provider prompt; files behind URLs the model cannot fetch are fetched (R-362)."""
+        prompt = self.message_list.provider_prompt()
+        if self.message_list.prompt_has_urls:
+            supported = getattr(model, "supported_urls", None)
+            prompt = await resolve_files(prompt, supported, None)
+        return prompt
+
+    def label_response(self, step: Step) -> None:
+        """Note in the message which model answered (R-305)."""
+        message = self.message_list.find(self.message_id)
+        if message is not None:
+            label = {"modelId": step.model_id, "provider": step.provider}
+            message.content.metadata = {**(message.content.metadata or {}), **label}
+
+    def accept(self, result: StepResult) -> None:
+        """A step counts."""
+        self.steps.append(result)
+        self.all_steps.append(result)
+        self.add_usage(result.usage)
+
+    def add_usage(self, usage: Usage) -> None:
+        """Tokens of every attempt count (R-183)."""
+        self.usage = self.usage + usage
+
+    # ── the end ────────────────────────────────────────────────────────────────────────────────
+
+    def conclude(self) -> None:
+        """The loop is over: the run's reason and text, before the last hooks."""
+        if self.error is None:
+            last = self.steps[-1] if self.steps else None
+            self.finish_reason = last.finish_reason if last else None
+            self.text = "".join(result.text for result in self.steps)
+        else:
+            self.finish_reason = "error"
+            self.text = "".join(result.text for result in self.all_steps if result.accepted)
+
+    def read_back(self, step: Step | None) -> None:
+        """Texts follow what `process_output_result` did to the messages (R-155)."""
+        self.text = joined_text(self.message_list.response_messages())
+        if step is not None and step.portion is not None and self.all_steps:
+            self.all_steps[-1].text = step.portion.text(self.message_list)
+
+    def response(self) -> ResponseInfo:
+        """What is known of the last response, with the run's messages in three forms (R-545)."""
+        if self._response is None:
+            last = self.all_steps[-1].response if self.all_steps else ResponseInfo()
+            views = self.message_list.get.response
+            self._response = ResponseInfo(
+                id=last.id,
+                timestamp=last.timestamp,
+                model_id=last.model_id,
+                headers=last.headers,
+                messages=views.model(),
+                db_messages=views.db(),
+                ui_messages=views.ui(),
+            )
+        return self._response
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run's outcome is known."""
+        return self.status != "running"
+
+    def release(self) -> None:
+        """Let go of what only a run under way needs."""
+        self._gate = None
+        self.states = {}
+        if self.on_release is not None:
+            self.on_release()
+
+    # ── delivery ───────────────────────────────────────────────────────────────────────────────
+
+    def take_out(self) -> list[Chunk]:
+        """What is ready to be delivered; the caller delivers it."""
+        out = self.out
+        self.out = []
+        return out
+
+    async def deliver_written(self, chunk: Chunk, after: int) -> None:
+        """Bring a written chunk through the gate, into the message and out (R-198 to R-200)."""
+        passed: Chunk | None = chunk
+        if chunk.type == "tool-output":
+            chunk.run_id = self.run_id
+        if after != TO_CLIENT and self.pipeline.process_output_stream:
+            try:
+                passed = await self.gate.offer(chunk, after=after)
+            except BaseException as error:
+                self.verdict = verdict_in(error)
+                raise
+        if passed is None:
+            return
+        self.keep(passed)
+        self.out.append(passed)
+
+    def keep(self, chunk: Chunk) -> None:
+        """Store what a written chunk leaves in the message."""
+        if not chunk.type.startswith("data-"):
+            if self.answer is not None:
+                self.answer.add(chunk)
+            return
+        if chunk.transient is True:
+            return
+        if self.answer is not None:
+            self.answer.add_data(chunk)
+        else:
+            put_data_part(response_message(self).content.parts, chunk)

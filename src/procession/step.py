@@ -1,0 +1,149 @@
+"""One attempt at one step: what was asked, what came, and the record that is made of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .answer import Answer
+from .processor import CachedLLMStepChunk, ToolCallInfo
+from .results import ResponseInfo, StepResult, Tripwire
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .chunks import Chunk
+    from .errors import TripWire
+    from .model import LanguageModel, ModelSettings, Prompt, ToolChoice
+    from .response import Portion
+    from .run_state import RunState
+    from .tools import Tool
+
+__all__ = ["Step", "tripwire_of"]
+
+
+def tripwire_of(wire: TripWire) -> Tripwire:
+    """A verdict in the form results show it."""
+    return Tripwire(
+        reason=wire.reason,
+        processor_id=wire.processor_id or "",
+        retry=wire.retry,
+        metadata=wire.metadata,
+    )
+
+
+class Step:
+    """An attempt at a step. A retried step gets a new one with the same number (R-180)."""
+
+    def __init__(self, run: RunState, mark: Any) -> None:
+        self.number = len(run.steps)
+        self.mark = mark
+        """What the response messages were before; a rejected attempt goes back to it."""
+        self.answer = Answer()
+        self.portion: Portion | None = None
+        """Where the answer stands in the response message, once merged."""
+        self.raw: list[dict[str, Any]] = []
+        """The model's chunks as it produced them, in JSON form, for `process_llm_response`."""
+        self.asked = False
+        """Whether the model was called, or a response replayed."""
+        self.started = False
+        """Whether `step-start` was sent."""
+        self.from_cache = False
+        self.continues = False
+        self.recorded = False
+        """Whether the step stands in the run's steps already."""
+        self.interrupted = False
+        """Whether the caller cut it off."""
+        self.waits_for_client = False
+        """Whether a call is the client's to answer (R-525)."""
+        self.outcomes: list[Chunk] = []
+        """`tool-result` chunks as delivered, and those a processor hid."""
+        self.had_outcome = False
+        """Whether a tool came to an outcome, an error included (R-523)."""
+        self.warnings: list[Any] = []
+        self.request_info: dict[str, Any] = {}
+        self.raw_response: Any = None
+        self.headers: dict[str, str] = {}
+        # What `process_input_step` may change, for this step only (R-080).
+        self.model: LanguageModel | Any = run.model
+        self.tools: dict[str, Tool] = run.tools
+        self.tool_choice: ToolChoice = run.tool_choice
+        self.active_tools: Sequence[str] | None = run.active_tools
+        self.provider_options: Mapping[str, Any] | None = run.provider_options
+        self.model_settings: ModelSettings = run.model_settings
+        self.structured_output: Any = run.structured_output
+        self.prompt: Prompt = []
+
+    @property
+    def model_id(self) -> str:
+        """The model's name, as far as it is known."""
+        return getattr(self.model, "model_id", "") or str(self.model or "")
+
+    @property
+    def provider(self) -> str:
+        """The provider's name, as far as it is known."""
+        return getattr(self.model, "provider", "")
+
+    def usable_tools(self) -> dict[str, Tool]:
+        """The tools that may be called in this step (R-084, R-085, R-529)."""
+        if self.tool_choice == "none":
+            return {}
+        if self.active_tools is None:
+            return self.tools
+        return {name: tool for name, tool in self.tools.items() if name in self.active_tools}
+
+    def calls(self) -> list[ToolCallInfo]:
+        """The step's tool calls as hooks see them (R-134)."""
+        return [
+            ToolCallInfo(
+                tool_name=call.name, tool_call_id=call.id, args=call.part.tool_invocation.args
+            )
+            for call in self.answer.calls.values()
+        ]
+
+    def result(self, run: RunState, text: str) -> StepResult:
+        """The record of this step as it stands."""
+        answer = self.answer
+        return StepResult(
+            step_number=self.number,
+            step_type="tool-result" if run.steps and run.steps[-1].tool_results else "initial",
+            text=text,
+            finish_reason=answer.finish_reason,
+            usage=answer.usage,
+            tool_calls=[call.chunk for call in answer.calls.values()],
+            tool_results=self.outcomes,
+            reasoning=answer.chunks.get("reasoning", []),
+            sources=answer.chunks.get("sources", []),
+            files=answer.chunks.get("files", []),
+            content=self.portion.parts(run.message_list) if self.portion else [],
+            warnings=self.warnings,
+            request=self.request_info,
+            response=self.response(),
+            provider_metadata=answer.provider_metadata,
+        )
+
+    def rejected(self, reason: str, wire: TripWire | None) -> StepResult:
+        """The record of an attempt that does not count: its usage, and who rejected it (R-179)."""
+        return StepResult(
+            step_number=self.number,
+            finish_reason=reason,
+            usage=self.answer.usage,
+            warnings=self.warnings,
+            request=self.request_info,
+            response=self.response(),
+            provider_metadata=self.answer.provider_metadata,
+            tripwire=tripwire_of(wire) if wire else None,
+        )
+
+    def response(self) -> ResponseInfo:
+        """What is known of the model's response."""
+        answer = self.answer
+        return ResponseInfo(
+            id=answer.response_id,
+            timestamp=answer.timestamp,
+            model_id=answer.model_id,
+            headers=self.headers,
+        )
+
+    def cacheable(self) -> list[CachedLLMStepChunk]:
+        """The model's chunks, reduced to type and payload (R-101)."""
+        return [CachedLLMStepChunk(raw["type"], raw.get("payload") or {}) for raw in self.raw]

@@ -1,0 +1,169 @@
+"""The tools of a step: started together, each outcome judged, stored and offered in call order."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from .chunks import Chunk, ToolErrorPayload, ToolResultPayload
+from .pipeline import fold
+from .processor import ProcessToolResultArgs
+from .response import find_call
+from .returns import apply_messages
+from .spans import Span
+from .toolcalls import Outcome, ToolRunner, error_text
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from .answer import Call
+    from .messages import ToolInvocationPart
+    from .run_state import RunState
+    from .step import Step
+
+__all__ = ["judge_result", "use_tools"]
+
+
+async def use_tools(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:
+    """Run the calls that hooks have left standing; yields outcomes and what tools write (R-053)."""
+    calls = [call for call in step.answer.calls.values() if _stands(run, step, call)]
+    if not calls:
+        return
+    async with ToolRunner(run, step) as tools:
+        tools.start(calls)
+        for call in calls:
+            found: list[Outcome] = []
+            started = perf_counter()
+            async for batch in tools.outcome(call, found):
+                yield batch
+            if run.observer is not None:
+                _report(run, call, found[0], started)
+            async for batch in _hand_on(run, step, call, found[0]):
+                yield batch
+
+
+def _stands(run: RunState, step: Step, call: Call) -> bool:
+    """Whether a call is ours to run: hooks may have removed it, or answered it themselves."""
+    part = find_call(run, call.id)
+    if part is None:
+        return False
+    call.part = part
+    if part.tool_invocation.state != "call":
+        step.had_outcome = step.had_outcome or not call.executed
+        return False
+    return not call.executed
+
+
+async def _hand_on(
+    run: RunState, step: Step, call: Call, outcome: Outcome
+) -> AsyncGenerator[list[Chunk], None]:
+    if outcome.kind == "client":
+        step.waits_for_client = True
+        return
+    step.had_outcome = True
+    if outcome.kind == "error":
+        assert outcome.error is not None
+        part = find_call(run, call.id) or call.part
+        part.tool_invocation.state = "output-error"
+        part.tool_invocation.error_text = error_text(outcome.error)
+        chunk = _error_chunk(call, outcome.error)
+    else:
+        value = outcome.value
+        if outcome.kind == "result" and run.pipeline.process_tool_result:
+            judged: list[Any] = []
+            work = _judge_into(run, step, call.part, value, judged)
+            if run.pipeline.process_tool_result.writes:
+                async for batch in run.outbox.attend(work):
+                    yield batch
+            else:
+                await work
+            value = judged[0]
+        part = find_call(run, call.id) or call.part
+        part.tool_invocation.state = "result"
+        part.tool_invocation.result = value
+        if outcome.model_output is not UNSET:
+            _keep_model_output(part, outcome.model_output)
+        chunk = _result_chunk(call, value)
+    chunk.run_id = run.run_id
+    passed = await run.gate.offer(chunk)
+    if chunk.type == "tool-result":
+        step.outcomes.append(passed if passed and passed.type == chunk.type else chunk)
+    if passed is not None:
+        run.out.append(passed)
+    if run.out:
+        yield run.take_out()
+
+
+async def _judge_into(
+    run: RunState, step: Step, part: ToolInvocationPart, result: Any, found: list[Any]
+) -> None:
+    found.append(await judge_result(run, step, part, result, None))
+
+
+async def judge_result(
+    run: RunState,
+    step: Step,
+    part: ToolInvocationPart,
+    result: Any,
+    provider_executed: bool | None,
+) -> Any:
+    """`process_tool_result` for one result; returns the value as the chain left it (R-142, R-148)."""
+    chain = run.pipeline.process_tool_result
+    if not chain:
+        return result
+    call = part.tool_invocation
+    args = run.args(ProcessToolResultArgs)
+    args.step_number, args.steps = step.number, list(run.steps)
+    args.tool_name, args.tool_call_id, args.args = call.tool_name, call.tool_call_id, call.args
+    args.result, args.provider_executed = result, provider_executed
+    await fold(run, chain, args, apply_messages)
+    live = find_call(run, call.tool_call_id)
+    if live is not None and live.tool_invocation.state == "result":
+        return live.tool_invocation.result
+    return result
+
+
+def _keep_model_output(part: ToolInvocationPart, shown: Any) -> None:
+    """What the model sees instead of the result (R-374, R-535)."""
+    metadata = dict(part.provider_metadata or {})
+    metadata["mastra"] = {**metadata.get("mastra", {}), "modelOutput": shown}
+    part.provider_metadata = metadata
+
+
+def _result_chunk(call: Call, value: Any) -> Chunk:
+    payload = ToolResultPayload(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        args=call.part.tool_invocation.args,
+        result=value,
+    )
+    return Chunk("tool-result", payload, from_="AGENT")
+
+
+def _error_chunk(call: Call, error: BaseException) -> Chunk:
+    broken = call.arguments is UNSET
+    payload = ToolErrorPayload(
+        tool_call_id=call.id,
+        tool_name=call.name,
+        args=UNSET if broken else call.part.tool_invocation.args,
+        error=error,
+    )
+    return Chunk("tool-error", payload, from_="AGENT")
+
+
+def _report(run: RunState, call: Call, outcome: Outcome, started: float) -> None:
+    assert run.observer is not None
+    run.observer.span(
+        Span(
+            kind="tool",
+            name=call.name,
+            run_id=run.run_id,
+            step_number=run.step_number,
+            attempt=run.retry_count,
+            seconds=perf_counter() - started,
+            outcome="failed" if outcome.kind in ("error", "refused") else "ok",
+            detail={"toolCallId": call.id},
+        )
+    )

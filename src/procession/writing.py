@@ -1,0 +1,71 @@
+"""Can a hook write to the client while it runs?
+
+What a hook writes must reach the client before the hook returns (R-517), so a hook that may write
+runs beside the pull, in a task. That costs microseconds, and nearly no hook writes: this module
+reads a hook's own code to find those that certainly do not. Whatever it cannot follow counts as
+writing, so a wrong answer costs time, never a chunk.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+from functools import lru_cache
+from types import CodeType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["may_write"]
+
+_WRITING = frozenset({"writer", "send_signal"})
+
+
+def may_write(hook: Callable[..., Any]) -> bool:
+    """Whether an async hook could use its writer, or hand its argument to someone who could."""
+    position = 0
+    function: Any = hook
+    if isinstance(function, MethodType):
+        position = 1
+        function = function.__func__
+    if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
+        return True
+    code = function.__code__
+    if code.co_argcount <= position or not inspect.iscoroutinefunction(function):
+        return inspect.iscoroutinefunction(function) or code.co_argcount <= position
+    return _lets_out(code, code.co_varnames[position])
+
+
+@lru_cache(maxsize=1024)
+def _lets_out(code: CodeType, argument: str) -> bool:
+    for inner in _nested(code):
+        if not _WRITING.isdisjoint(inner.co_names):
+            return True
+        steps = list(dis.get_instructions(inner))
+        for step, after in zip(steps, [*steps[1:], None], strict=True):
+            if _uses(step, argument) and not _reads_attribute(step, after, argument):
+                return True
+    return False
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
+
+
+def _uses(step: dis.Instruction, argument: str) -> bool:
+    if step.opname in ("LOAD_CLOSURE", "MAKE_CELL", "COPY_FREE_VARS", "STORE_DEREF"):
+        return False
+    value = step.argval
+    return value == argument or (isinstance(value, tuple) and argument in value)
+
+
+def _reads_attribute(step: dis.Instruction, after: dis.Instruction | None, argument: str) -> bool:
+    """Whether the argument is loaded last, and an attribute of it is all that is taken."""
+    if not step.opname.startswith("LOAD_") or after is None:
+        return False
+    last = step.argval[-1] if isinstance(step.argval, tuple) else step.argval
+    return last == argument and after.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR")
