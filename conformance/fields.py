@@ -83,8 +83,8 @@ def _arg_names(turn: Turn) -> list[str]:
     """The arguments that are not `None`, sorted."""
     names = {"abort", "messages", "system_messages"}
     for cls in type(turn.args).__mro__:
-        slots: tuple[str, ...] = cls.__dict__.get("__slots__", ())
-        names.update(name for name in slots if not name.startswith("_"))
+        declared: Mapping[str, Any] = cls.__dict__.get("__annotations__", {})
+        names.update(name for name in declared if not name.startswith("_"))
     return sorted(camel(name) for name in names if turn.arg(name) is not None)
 
 
