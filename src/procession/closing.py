@@ -68,7 +68,10 @@ def block(run: RunState, step: Step, wire: TripWire) -> None:
     """A verdict ends the run in a step: the step's parts go, its usage stays (R-170)."""
     run.message_list.restore_response(step.mark)
     run.answer = None
-    if step.asked and not step.recorded:
+    if step.recorded:  # as failed: what failed is blocked now
+        run.all_steps[-1] = step.rejected("other", wire)
+        run.error = None
+    elif step.asked:
         result = step.rejected("other", wire)
         run.all_steps.append(result)
         run.add_usage(result.usage)

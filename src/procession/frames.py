@@ -22,6 +22,8 @@ from .chunks import (
     Usage,
 )
 
+from .core_messages import to_model
+
 if TYPE_CHECKING:
     from .errors import TripWire
     from .messages import Message
@@ -187,14 +189,12 @@ class MessagesView(Mapping[str, Any]):
         ]
 
     def __getitem__(self, key: str) -> Any:
-        from .core_messages import model_messages
-
         if key == "all":
-            return model_messages(self._then())
+            return to_model(self._then())
         if key == "user":
-            return model_messages([m for m in self._then() if m.role == "user"])
+            return to_model([m for m in self._then() if m.role == "user"])
         if key == "nonUser":
-            return model_messages([m for m in self._then() if m.role != "user"])
+            return to_model([m for m in self._then() if m.role != "user"])
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[str]:

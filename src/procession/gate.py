@@ -8,19 +8,20 @@ processor and run, and refilled; plain hooks are called, async ones awaited, abs
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator, Sequence
 from copy import copy
-from collections.abc import Awaitable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, NoReturn, cast, overload
 
-from .chunks import Chunk, DeltaPayload
+from .chunks import Chunk, DeltaPayload, payload_from_json
 from .errors import ProcessorError
-from .pipeline import Link, announce, verdict_in
+from .pipeline import announce, verdict_in
 from .processor import ProcessOutputStreamArgs
 from .records import clean_text
 from .tracks import ChunkTrack
 
 if TYPE_CHECKING:
     from .answer import Answer
+    from .pipeline import Link
     from .run_state import RunState
 
 __all__ = ["Gate"]
@@ -55,13 +56,15 @@ class _Post:
 
     __slots__ = ("args", "hook", "is_async", "link", "takes_data", "track")
 
-    def __init__(self, link: Link, args: ProcessOutputStreamArgs[Any], track: Any) -> None:
+    def __init__(
+        self, link: Link, args: ProcessOutputStreamArgs[Any], track: ChunkTrack | None
+    ) -> None:
         self.link = link
-        self.hook = link.hook
+        self.hook = track.watch(link.hook, link.is_async) if track else link.hook
         self.is_async = link.is_async
         self.takes_data = link.process_data_parts
         self.args = args
-        self.track: ChunkTrack | None = track
+        self.track = track
 
 
 class Gate:
@@ -113,44 +116,44 @@ class Gate:
 
     async def offer(self, chunk: Chunk, *, after: int = -1) -> Chunk | None:
         """Pass a chunk through the chain, from the post behind `after`; `None`: it was dropped."""
-        is_data = chunk.type.startswith("data-")
+        run = self._run
+        posts = self._posts
         if after < 0:
             self.seen.append(_frozen(chunk))
-        run = self._run
+        else:
+            posts = posts[after + 1 :]
+        is_data = chunk.type.startswith("data-")
         part = chunk
-        for post in self._posts[after + 1 :] if after >= 0 else self._posts:
+        for post in posts:
             if is_data and not post.takes_data:
                 continue
             args = post.args
             args.part = part
             args.retry_count = run.retry_count
             try:
-                returned: Any = post.hook(args) if post.track is None else _timed(post, args)
+                returned: Any = post.hook(args)
                 if post.is_async:
                     returned = await returned
             except BaseException as error:
-                wire = verdict_in(error)
-                if wire is None:
-                    raise
-                if wire is not run.verdict:
-                    await announce(post.link, wire)
-                raise wire from None
-            if returned.__class__ is not Chunk:
-                if returned is None:
-                    self._note(post, part, None)
-                    return None
-                returned = await self._unusual(post, returned)
-                if returned is None:
-                    return None
-            if post.track is not None:
-                self._note(post, part, returned)
+                await self._failed(post, error)
             if returned is not part:
-                returned = self._framed(returned, chunk)
-                is_data = returned.type.startswith("data-")
-            part = returned
+                if returned.__class__ is not Chunk:
+                    returned = await self._unusual(post, returned)
+                    if returned is None:
+                        return None
+                part = self._framed(returned, chunk)
+                is_data = part.type.startswith("data-")
         if run.verdict is not None:
             raise run.verdict
         return part
+
+    async def _failed(self, post: _Post, error: BaseException) -> NoReturn:
+        wire = verdict_in(error)
+        if wire is None:
+            raise error
+        if wire is not self._run.verdict:  # else: told when it was given, by another processor
+            await announce(post.link, wire)
+        raise wire from None
 
     async def _unusual(self, post: _Post, returned: Any) -> Chunk | None:
         """A plain hook that returned an awaitable, or something that is no chunk (R-130)."""
@@ -158,11 +161,7 @@ class Gate:
             try:
                 returned = await returned
             except BaseException as error:
-                wire = verdict_in(error)
-                if wire is None:
-                    raise
-                await announce(post.link, wire)
-                raise wire from None
+                await self._failed(post, error)
         if returned is None or isinstance(returned, Chunk):
             return returned
         raise ProcessorError(
@@ -173,14 +172,12 @@ class Gate:
 
     def _framed(self, made: Chunk, original: Chunk) -> Chunk:
         """A chunk that a processor made belongs to this run like any other."""
+        if isinstance(made.payload, dict):
+            made.payload = payload_from_json(made.type, cast("dict[str, Any]", made.payload))
         if not made.type.startswith("data-"):
             made.run_id = made.run_id or self._run_id
             made.from_ = made.from_ or original.from_ or AGENT
         return made
-
-    def _note(self, post: _Post, before: Chunk, after: Chunk | None) -> None:
-        if post.track is not None:
-            post.track.note(self.seen[-1] if self.seen else before, after)
 
     # ── text that is cut inside a character ────────────────────────────────────────────────────
 
@@ -203,10 +200,7 @@ class Gate:
 
     def tracks(self) -> list[ChunkTrack]:
         """What each processor did with the chunks since the last call; for the observer."""
-        found = [post.track for post in self._posts if post.track is not None]
-        for post in self._posts:
-            post.track = ChunkTrack(post.link.processor_id) if post.track else None
-        return found
+        return [post.track.taken() for post in self._posts if post.track is not None]
 
 
 def _frozen(chunk: Chunk) -> Chunk:
@@ -215,8 +209,3 @@ def _frozen(chunk: Chunk) -> Chunk:
     if kept.payload is not None:
         kept.payload = copy(kept.payload)
     return kept
-
-
-def _timed(post: _Post, args: ProcessOutputStreamArgs[Any]) -> Any:
-    assert post.track is not None
-    return post.track.timed(post.hook, args, is_async=post.is_async)

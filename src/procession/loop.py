@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from .asking import ModelFailure, ask, resolved_model
@@ -49,6 +50,7 @@ from .returns import (
 )
 from .step import Step
 from .toolphase import use_tools
+from .tracks import report_call
 
 if TYPE_CHECKING:
     from .results import StepResult
@@ -68,18 +70,19 @@ class Loop:
 
     def __init__(self, run: RunState) -> None:
         self.run = run
-        self.task: asyncio.Task[Any] | None = None
-        """The task that pulls; it is cancelled to wake a wait for the model."""
         self._waiting = False
         self._interrupted = False
+        self._puller: asyncio.Task[Any] | None = None
 
     # ── being stopped from outside ─────────────────────────────────────────────────────────────
 
     def interrupt(self, *, anywhere: bool = False) -> None:
         """End the wait for the model (or, `anywhere`, whatever is waited for) as a stop."""
-        if (self._waiting or anywhere) and self.task is not None and not self._interrupted:
+        puller = self.run.engine_task
+        if (self._waiting or anywhere) and puller is not None and not self._interrupted:
             self._interrupted = True
-            self.task.cancel()
+            self._puller = puller
+            puller.cancel()
 
     def _check_signal(self) -> None:
         signal = self.run.abort_signal
@@ -92,8 +95,8 @@ class Loop:
             return True
         if not self._interrupted or isinstance(error, GeneratorExit | TripWire):
             return False
-        if isinstance(error, asyncio.CancelledError) and self.task is not None:
-            return self.task.uncancel() == 0
+        if isinstance(error, asyncio.CancelledError) and self._puller is not None:
+            return self._puller.uncancel() == 0
         return True
 
     # ── the run ────────────────────────────────────────────────────────────────────────────────
@@ -114,84 +117,92 @@ class Loop:
                 yield batch
             async for batch in self._result():
                 yield batch
-        except TripWire as wire:
-            last = [tripwire_chunk(run, wire)]
-        except (Exception, asyncio.CancelledError) as error:
-            if self._was_interrupted(error):
-                last = await stopped_by_caller(run, run.step)
-            elif isinstance(error, asyncio.CancelledError):
-                cut_off(run, run.step)
-                raise
-            else:
-                last = broken(run, self.step, error)
-        except GeneratorExit:
-            cut_off(run, run.step)
-            raise
+        except BaseException as error:
+            last = await self._last_words(error)
         finally:
-            if last is None:
-                await settle(run)
-        if last is not None:
             await settle(run)
+        if last is not None:
             yield run.take_out() + last
+
+    async def _last_words(self, error: BaseException) -> list[Chunk]:
+        """How a run that did not come to its regular end says so; raises what is not ours."""
+        run = self.run
+        if isinstance(error, TripWire):
+            return [tripwire_chunk(run, error)]
+        if self._was_interrupted(error):
+            return await stopped_by_caller(run, run.step)
+        if isinstance(error, Exception):
+            return broken(run, run.step, error)
+        cut_off(run, run.step)
+        raise error
 
     async def _steps(self) -> Batches:
         run = self.run
         while True:
             step = Step(run, run.message_list.mark_response())
-            wire: TripWire | None = None
-            failure: Exception | None = None
-            try:
-                async for batch in self._attempt(step):
-                    yield batch
-            except TripWire as verdict:
-                wire = verdict
-            except ModelFailure as caught:
-                failure = caught.error
+            async for batch in self._attempt(step):
+                yield batch
             if run.out:
                 yield run.take_out()
-            if failure is not None:
+            if step.failure is not None:
                 self._check_signal()
-                async for batch in self._recover(step, failure):
+                async for batch in self._recover(step, step.failure):
                     yield batch
                 if run.error is not None:
                     return
-            elif wire is not None:
-                if not (wire.retry and run.retry_count < run.retry_budget):
-                    block(run, step, wire)
-                    raise wire
-                async for batch in reject(run, step, wire):
+            elif step.wire is not None:
+                async for batch in self._judged(step, step.wire):
                     yield batch
-            elif not step.continues:
-                return
-            else:
+            elif step.continues:
                 mark_boundary(run)
+            else:
+                return
             self._check_signal()
 
+    async def _judged(self, step: Step, wire: TripWire) -> Batches:
+        """A verdict in a step: another attempt, if it asks for one and there is budget (R-173)."""
+        run = self.run
+        if not (wire.retry and run.retry_count < run.retry_budget):
+            block(run, step, wire)
+            raise wire
+        async for batch in reject(run, step, wire):
+            yield batch
+
     async def _attempt(self, step: Step) -> Batches:
-        """One pass through a step: its hooks, the model, its tools (R-042 to R-054)."""
+        """One pass through a step: its hooks, the model, its tools (R-042 to R-054).
+
+        A verdict or a failed call ends the pass; it is left on the step.
+        """
         run = self.run
         run.begin_attempt(step)
-        if run.step_chain:
-            async for batch in self._choose(step):
-                yield batch
-        self._check_signal()
         try:
-            model = step.model = resolved_model(run, step)
-            step.prompt = await run.prompt_for(model)
+            if run.step_chain:
+                async for batch in self._choose(step):
+                    yield batch
+            self._check_signal()
+            await self._prepare(step)
+            if run.pipeline.process_llm_request:
+                async for batch in self._request(step):
+                    yield batch
+            async for batch in self._listen(step):
+                yield batch
+            async for batch in self._complete(step):
+                yield batch
+        except TripWire as wire:
+            step.wire = wire
+        except ModelFailure as failure:
+            step.failure = failure.error
+
+    async def _prepare(self, step: Step) -> None:
+        """The model and the prompt; a call that cannot be made fails like a refused one (R-083)."""
+        run = self.run
+        try:
+            step.model = resolved_model(run, step)
+            step.prompt = await run.prompt_for(step.model)
         except Exception as error:
-            async for batch in self._unasked(step):
-                yield batch
+            step.asked = True
+            await Intake(run, step).start()
             raise ModelFailure(error) from error
-        replay: list[Chunk] | None = None
-        if run.pipeline.process_llm_request:
-            found: list[list[Chunk]] = []
-            async for batch in self._request(step, found):
-                yield batch
-            replay = found[0] if found else None
-        async for batch in self._listen(step, replay):
-            yield batch
-        async for batch in self._complete(step):
-            yield batch
 
     # ── before the model ───────────────────────────────────────────────────────────────────────
 
@@ -202,8 +213,8 @@ class Loop:
             yield batch
         chosen_by_hooks(step, args)
 
-    async def _request(self, step: Step, found: list[list[Chunk]]) -> Batches:
-        """`process_llm_request`; a response that stands in for the call is left in `found`."""
+    async def _request(self, step: Step) -> Batches:
+        """`process_llm_request`; a response that stands in for the call is left on the step."""
         run = self.run
         args = run.args(ProcessLLMRequestArgs)
         args.model, args.step_number, args.steps = step.model, step.number, list(run.steps)
@@ -213,26 +224,30 @@ class Loop:
             result = read_request(link, returned)
             if isinstance(result.prompt, list | tuple) or result.prompt:
                 step.prompt = checked_prompt(link, result.prompt)
-            if result.response and not found:
+            if result.response and step.replay is None:
                 response, chunks = cached_response(link, result.response)
                 step.from_cache = True
                 step.warnings = list(response.warnings or ())
                 step.request_info = dict(response.request or {})
                 step.raw_response = response.raw_response
-                found.append(chunks)
+                step.replay = chunks
 
         async for batch in self._phase(run.pipeline.process_llm_request, args, apply):
             yield batch
 
     # ── the model ──────────────────────────────────────────────────────────────────────────────
 
-    async def _listen(self, step: Step, replay: list[Chunk] | None) -> Batches:
+    async def _listen(self, step: Step) -> Batches:
         """Ask the model, or replay; every chunk passes the gate as it comes (R-046 to R-049)."""
         run = self.run
         step.asked = True
         intake = Intake(run, step)
         beside = run.gate.writes or (intake.has_results and run.pipeline.process_tool_result.writes)
-        source = _replayed(replay) if replay is not None else ask(run, model_request(run, step))
+        if step.replay is None:
+            source = ask(run, model_request(run, step))
+        else:
+            source = _replayed(step.replay)
+        started = perf_counter()
         self._waiting = True
         try:
             async for read in source:
@@ -256,16 +271,11 @@ class Loop:
         finally:
             self._waiting = False
             await source.aclose()
+            if run.observer is not None:
+                report_call(run, step, perf_counter() - started)
         await intake.end()
         if run.out:
             yield run.take_out()
-
-    async def _unasked(self, step: Step) -> Batches:
-        """A call that cannot even be made fails like one that was refused (R-083)."""
-        step.asked = True
-        await Intake(self.run, step).start()
-        if self.run.out:
-            yield self.run.take_out()
 
     # ── after the model ────────────────────────────────────────────────────────────────────────
 

@@ -95,13 +95,22 @@ class Outbox:
 
     async def write(self, chunk: Chunk, after: int) -> None:
         """Bring a chunk on its way; returns when it has been delivered (R-517)."""
-        if not self._attending:
+        if not self._attending or asyncio.current_task() is self._run.engine_task:
+            # The pull itself runs the hook: what it writes goes into the batch under way.
             await self._run.deliver_written(chunk, after)
             return
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((chunk, after, taken))
         self.wake()
         await taken
+
+    def hold(self) -> None:
+        """From now on, what side tasks write waits until it is attended to."""
+        self._attending += 1
+
+    def let_go(self) -> None:
+        """The opposite of `hold`."""
+        self._attending -= 1
 
     def wake(self, _: object = None) -> None:
         """Something was written, or a task that is waited for has ended."""
@@ -120,7 +129,7 @@ class Outbox:
 
     async def until_done(self, task: asyncio.Task[Any]) -> AsyncGenerator[list[Chunk], None]:
         """Yield what is written until `task` has ended (however it ends)."""
-        self._attending += 1
+        self.hold()
         task.add_done_callback(self.wake)
         try:
             while True:
@@ -138,7 +147,7 @@ class Outbox:
                 await self._wake
         finally:
             self._wake = None
-            self._attending -= 1
+            self.let_go()
             task.remove_done_callback(self.wake)
 
 
@@ -148,3 +157,5 @@ async def stop(task: asyncio.Task[Any]) -> None:
         return
     task.cancel()
     await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()  # read, so that nobody is told it was lost

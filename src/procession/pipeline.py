@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from .errors import TripWire
 from .processor import (
@@ -34,7 +34,15 @@ __all__ = ["Chain", "Link", "Pipeline", "fold", "verdict_in"]
 class Link:
     """One processor's place in the chain of one hook."""
 
-    __slots__ = ("hook", "is_async", "name", "process_data_parts", "processor", "processor_id")
+    __slots__ = (
+        "hook",
+        "is_async",
+        "may_write",
+        "name",
+        "process_data_parts",
+        "processor",
+        "processor_id",
+    )
 
     def __init__(self, processor: Any, name: str) -> None:
         self.processor = processor
@@ -42,6 +50,10 @@ class Link:
         self.name = name
         self.hook: Callable[[Any], Any] = getattr(processor, name)
         self.is_async = inspect.iscoroutinefunction(self.hook)
+        # A plain hook on the chunk path is never worth a task: what its awaitable writes is
+        # delivered when it returns.
+        beside = self.is_async or name != "process_output_stream"
+        self.may_write = beside and may_write(self.hook)
         self.process_data_parts = bool(getattr(processor, "process_data_parts", False))
 
 
@@ -55,14 +67,14 @@ class Chain(tuple[Link, ...]):
     def of(cls, processors: Iterable[Any], name: str) -> Chain:
         """The processors that have the hook `name`."""
         chain = cls(Link(p, name) for p in processors if callable(getattr(p, name, None)))
-        chain.writes = any(link.is_async and may_write(link.hook) for link in chain)
+        chain.writes = any(link.may_write for link in chain)
         return chain
 
     @classmethod
     def joined(cls, chain: Chain, last: Link) -> Chain:
         """`chain` with one more link behind it."""
         made = cls((*chain, last))
-        made.writes = chain.writes or (last.is_async and may_write(last.hook))
+        made.writes = chain.writes or last.may_write
         return made
 
     @classmethod
@@ -135,14 +147,18 @@ async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -
         except BaseException as error:
             if observer:
                 _report(run, link, started, error)
-            wire = verdict_in(error)
-            if wire is None:
-                raise
-            if wire is not run.verdict:  # else: told when it was given, by another processor
-                await announce(link, wire)
-            raise wire from None
+            await _failed(run, link, error)
         if observer:
             _report(run, link, started, None, changed=returned is not None)
+
+
+async def _failed(run: RunState, link: Link, error: BaseException) -> NoReturn:
+    wire = verdict_in(error)
+    if wire is None:
+        raise error
+    if wire is not run.verdict:  # else: told when it was given, by another processor
+        await announce(link, wire)
+    raise wire from None
 
 
 def _report(

@@ -119,7 +119,7 @@ def plain(value: Any) -> Any:
         raise InputError("a value is nested too deeply, or contains itself: no JSON form") from None
 
 
-def _plain(value: Any) -> Any:  # noqa: C901, PLR0911 - one line for each kind of value
+def _plain(value: Any) -> Any:
     cls = value.__class__
     if cls is str or cls is int or cls is bool or cls is float or value is None:
         return value

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from .chunks import Chunk
-from .signals import Signal, create_signal
 
 if TYPE_CHECKING:
     from .run_state import RunState
+    from .signals import Signal
 
 __all__ = ["send_signal"]
 
@@ -20,14 +20,7 @@ async def send_signal(run: RunState, given: Any) -> Signal:
     An equal transient signal that was sent before is taken out, so that one remains (R-723). After
     the answer has begun, what follows goes into a message of its own (R-717).
     """
-    signal = create_signal(given)
-    if signal.transient:
-        key = repr((signal.type, signal.tag_name, signal.contents, signal.attributes))
-        older = run.transient_signals.pop(key, None)
-        if older is not None:
-            run.message_list.remove_by_ids([older])
-        run.transient_signals[key] = signal.id
-    run.message_list.add_signal(signal, "input")
+    signal = run.message_list.add_signal(given, "input")
     if run.message_list.find(run.message_id) is not None:
         run.message_id = str(uuid4())
     if not run.in_loop or _hidden(run, signal):

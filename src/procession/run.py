@@ -24,6 +24,23 @@ __all__ = ["MastraModelOutput", "Run", "Starting"]
 
 T = TypeVar("T")
 
+CONTENT = frozenset(
+    {
+        "text-delta",
+        "reasoning-delta",
+        "source",
+        "file",
+        "tool-call-input-streaming-start",
+        "tool-call-delta",
+        "tool-call",
+        "tool-result",
+        "tool-error",
+        "object",
+        "raw",
+    }
+)
+"""What `on_chunk` is called for (R-554)."""
+
 
 class Value(Generic[T]):
     """A value that is there once the run has ended: `await run.text`.
@@ -134,20 +151,28 @@ class Run:
             await turn
             return
         self._busy = True
-        loop = self._loop
-        loop.task = asyncio.current_task()
+        state = self._state
+        state.engine_task = asyncio.current_task()
         try:
-            self._delivered += await self._engine.__anext__()
+            batch = await self._engine.__anext__()
+            self._delivered += batch
+            if "on_chunk" in state.callbacks:
+                await self._call_back(batch)
         except StopAsyncIteration:
             self._done = True
         except BaseException:
             self._done = True
             raise
         finally:
-            loop.task = None
+            state.engine_task = None
             self._busy = False
             if self._others:
                 self._wake_others()
+
+    async def _call_back(self, batch: list[Chunk]) -> None:
+        for chunk in batch:
+            if chunk.type in CONTENT:
+                await self._state.call_back("on_chunk", chunk)
 
     def _wake_others(self) -> None:
         others, self._others = self._others, []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +14,7 @@ from .messages import joined_text
 from .outbox import TO_CLIENT, Outbox, StreamWriter
 from .pipeline import verdict_in
 from .processor import HookArgs, ProcessOutputResultArgs
-from .prompt import resolve_files
+from .prompt_files import resolve_files
 from .reminders import send_signal
 from .response import response_message
 from .results import ResponseInfo, StepResult, Tripwire
@@ -102,11 +103,12 @@ class RunState:
         self.finish_reason: str | None = None
         self.text = ""
         self.warnings: list[Any] = []
-        self.transient_signals: dict[str, str] = {}
         self.step: Step | None = None
         """The attempt under way, or the last one."""
         self.saved_system: Any = None
         self.in_loop = False
+        self.engine_task: asyncio.Task[Any] | None = None
+        """The task that pulls at the moment: hooks that are not run beside it run in it."""
         self.blocked: TripWire | None = None
         """The verdict of `process_input`, if there was one."""
         self.on_release: Callable[[], None] | None = None

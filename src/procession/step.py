@@ -48,6 +48,12 @@ class Step:
         self.started = False
         """Whether `step-start` was sent."""
         self.from_cache = False
+        self.replay: list[Chunk] | None = None
+        """Chunks that stand in for a call of the model (R-094)."""
+        self.wire: TripWire | None = None
+        """The verdict that ended this attempt, if any."""
+        self.failure: Exception | None = None
+        """Why the model call failed, if it did."""
         self.continues = False
         self.recorded = False
         """Whether the step stands in the run's steps already."""

@@ -54,6 +54,7 @@ class ToolRunner:
 
     async def __aenter__(self) -> ToolRunner:
         """Tools hear the caller's wish to stop, and also that the run was closed."""
+        self._run.outbox.hold()
         signal = self._run.abort_signal
         if signal is not None:
             self._undo = signal.add_callback(lambda: self._stop.abort(signal.reason))
@@ -61,6 +62,7 @@ class ToolRunner:
 
     async def __aexit__(self, *_: object) -> None:
         self._undo()
+        self._run.outbox.let_go()
         left = [task for task in self._tasks.values() if not task.done()]
         if left:
             self._stop.abort("the run was closed")

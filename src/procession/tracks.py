@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from copy import copy
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from .spans import Span
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from .chunks import Chunk
+    from .run_state import RunState
+    from .step import Step
 
-__all__ = ["ChunkTrack"]
+__all__ = ["ChunkTrack", "report_call"]
 
 
 class ChunkTrack:
@@ -23,27 +27,81 @@ class ChunkTrack:
         self.count = self.changed = self.dropped = 0
         self.seconds = 0.0
 
-    def timed(self, hook: Callable[[Any], Any], args: Any, *, is_async: bool) -> Any:
-        """Call the hook and take its time; for an async hook, the time of its awaitable."""
-        if is_async:
-            return self._timed_async(hook, args)
-        started = perf_counter()
-        try:
-            return hook(args)
-        finally:
-            self.seconds += perf_counter() - started
+    def watch(self, hook: Callable[[Any], Any], is_async: bool) -> Callable[[Any], Any]:
+        """The hook, with every call counted and timed."""
 
-    async def _timed_async(self, hook: Callable[[Any], Awaitable[Any]], args: Any) -> Any:
-        started = perf_counter()
-        try:
-            return await hook(args)
-        finally:
-            self.seconds += perf_counter() - started
+        def plain(args: Any) -> Any:
+            before = _content(args.part)
+            started = perf_counter()
+            returned: Any = before
+            try:
+                returned = hook(args)
+            finally:
+                self.seconds += perf_counter() - started
+                self._note(before, returned)
+            return returned
 
-    def note(self, before: Chunk, after: Chunk | None) -> None:
-        """Note one chunk: `before` as it entered, `after` as the processor returned it."""
+        async def awaited(args: Any) -> Any:
+            before = _content(args.part)
+            started = perf_counter()
+            returned: Any = before
+            try:
+                returned = await hook(args)
+            finally:
+                self.seconds += perf_counter() - started
+                self._note(before, returned)
+            return returned
+
+        return awaited if is_async else plain
+
+    def _note(self, before: tuple[Any, ...], returned: Any) -> None:
         self.count += 1
-        if after is None:
+        if returned is None:
             self.dropped += 1
-        elif after.type != before.type or after.payload != before.payload:
+        elif returned is not before and _content(returned) != before:
             self.changed += 1
+
+    def taken(self) -> ChunkTrack:
+        """What was counted so far; counting starts anew."""
+        taken = copy(self)
+        self.count = self.changed = self.dropped = 0
+        self.seconds = 0.0
+        return taken
+
+
+def _content(chunk: Any) -> tuple[Any, ...]:
+    """What makes a chunk what it is; an awaitable or a stranger has none."""
+    return (getattr(chunk, "type", None), copy(getattr(chunk, "payload", None)))
+
+
+def report_call(run: RunState, step: Step, seconds: float) -> None:
+    """Tell the observer of a model call, and of what each processor did with its chunks."""
+    assert run.observer is not None
+    run.observer.span(
+        Span(
+            kind="model",
+            name=step.model_id,
+            run_id=run.run_id,
+            step_number=step.number,
+            attempt=run.retry_count,
+            seconds=seconds,
+            outcome="ok" if step.answer.finish_reason else "failed",
+            detail={"fromCache": step.from_cache, "usage": step.answer.usage.to_json()},
+        )
+    )
+    for track in run.gate.tracks():
+        run.observer.span(
+            Span(
+                kind="chunks",
+                name="process_output_stream",
+                run_id=run.run_id,
+                processor_id=track.processor_id,
+                step_number=step.number,
+                attempt=run.retry_count,
+                seconds=track.seconds,
+                outcome="changed" if track.changed or track.dropped else "ok",
+                count=track.count,
+                changed=track.changed,
+                dropped=track.dropped,
+            )
+        )

@@ -9,7 +9,6 @@ writing, so a wrong answer costs time, never a chunk.
 from __future__ import annotations
 
 import dis
-import inspect
 from functools import lru_cache
 from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,7 @@ _WRITING = frozenset({"writer", "send_signal"})
 
 
 def may_write(hook: Callable[..., Any]) -> bool:
-    """Whether an async hook could use its writer, or hand its argument to someone who could."""
+    """Whether a hook could use its writer, or hand its argument to someone who could."""
     position = 0
     function: Any = hook
     if isinstance(function, MethodType):
@@ -32,8 +31,8 @@ def may_write(hook: Callable[..., Any]) -> bool:
     if not isinstance(function, FunctionType) or hasattr(function, "__wrapped__"):
         return True
     code = function.__code__
-    if code.co_argcount <= position or not inspect.iscoroutinefunction(function):
-        return inspect.iscoroutinefunction(function) or code.co_argcount <= position
+    if code.co_argcount <= position:
+        return True
     return _lets_out(code, code.co_varnames[position])
 
 
