@@ -76,6 +76,7 @@ class Answer:
     __slots__ = (
         "_add_text",
         "_blocks",
+        "_last",
         "_text_id",
         "calls",
         "chunks",
@@ -102,6 +103,7 @@ class Answer:
         self.model_id: str | None = None
         self.timestamp: Any = None
         self._blocks: dict[tuple[str, str], _Block] = {}
+        self._last = ""
         self._text_id: str | None = None
         self._add_text: Callable[[str], None] = [].append
 
@@ -142,9 +144,9 @@ class Answer:
 
     def _append(self, part: Part) -> None:
         """Append in stream position; text after a tool call begins a new block (R-314)."""
-        if part.type in ("text", "reasoning") and self.parts:
-            if self.parts[-1].type == "tool-invocation":
-                self.parts.append(StepStartPart())
+        if part.type in ("text", "reasoning") and self._last == "tool-invocation":
+            self.parts.append(StepStartPart())
+        self._last = part.type
         self.parts.append(part)
 
     def _block_border(self, chunk: Chunk) -> None:
@@ -260,6 +262,11 @@ class Answer:
             if part.created_at is None:
                 part.created_at = now
         return self.parts
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything of a response has come."""
+        return bool(self.parts or self.response_id)
 
     def text(self) -> str:
         """The text so far, as the gate let it through."""

@@ -71,7 +71,10 @@ def step_finish_chunk(
     continued: bool,
     wire: TripWire | None = None,
 ) -> Chunk:
-    """`step-finish`; `wire` is what rejected the attempt, if an abort did (R-178)."""
+    """`step-finish`; `wire` is what rejected the attempt, if an abort did (R-178).
+
+    The text of a rejected attempt is what it had delivered: the deltas have left.
+    """
     outcome = StepOutcome(
         reason=result.finish_reason,
         is_continued=continued,
@@ -86,7 +89,7 @@ def step_finish_chunk(
         step_result=outcome,
         metadata=_metadata(step),
         output=StepOutput(
-            text=result.text,
+            text=step.answer.text() if result.finish_reason == "retry" else result.text,
             tool_calls=list(result.tool_calls),
             usage=result.usage,
             steps=list(run.steps),

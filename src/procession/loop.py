@@ -209,8 +209,10 @@ class Loop:
     async def _choose(self, step: Step) -> Batches:
         run = self.run
         args = step_args(run, step)
+        run.between_steps = True
         async for batch in self._phase(run.step_chain, args, apply_step):
             yield batch
+        run.between_steps = False
         chosen_by_hooks(step, args)
 
     async def _request(self, step: Step) -> Batches:
@@ -288,12 +290,12 @@ class Loop:
                 yield batch
         step.portion = merge(run, answer, step.portion)
         run.label_response(step)
+        run.answer = None
         text = answer.text()
         if run.pipeline.process_output_step:
             async for batch in self._review(step, text):
                 yield batch
             text = step.portion.text(run.message_list)
-        run.answer = None
         if answer.calls:
             async for batch in use_tools(run, step):
                 yield batch
@@ -359,9 +361,9 @@ class Loop:
             try:
                 async for batch in self._ask_for_retry(step, error, asked):
                     yield batch
-            except TripWire:
-                run.message_list.restore_response(step.mark)
-                run.answer = None
+            except TripWire as wire:
+                step.asked = step.answer.has_begun  # a refused call leaves no entry in the steps
+                block(run, step, wire)
                 raise
         if asked and run.retry_count < run.retry_budget:
             async for batch in reject(run, step, None):

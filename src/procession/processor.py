@@ -304,7 +304,7 @@ class ProcessToolResultArgs(HookArgs[M]):
     provider_executed: bool | None = ABSENT
     """True when the provider ran the tool."""
     steps: list[StepResult] = ABSENT
-    """Accepted steps so far."""
+    """Accepted steps and, last, the current one."""
 
 
 class ProcessOutputResultArgs(HookArgs[M]):

@@ -21,7 +21,7 @@ async def send_signal(run: RunState, given: Any) -> Signal:
     the answer has begun, what follows goes into a message of its own (R-717).
     """
     signal = run.message_list.add_signal(given, "input")
-    if run.message_list.find(run.message_id) is not None:
+    if run.between_steps and run.message_list.find(run.message_id) is not None:
         run.message_id = str(uuid4())
     if not run.in_loop or _hidden(run, signal):
         return signal

@@ -107,6 +107,8 @@ class RunState:
         """The attempt under way, or the last one."""
         self.saved_system: Any = None
         self.in_loop = False
+        self.between_steps = False
+        """Whether `process_input_step` is running: a signal then opens a new message (R-717)."""
         self.engine_task: asyncio.Task[Any] | None = None
         """The task that pulls at the moment: hooks that are not run beside it run in it."""
         self.blocked: TripWire | None = None

@@ -115,7 +115,8 @@ async def judge_result(
         return result
     call = part.tool_invocation
     args = run.args(ProcessToolResultArgs)
-    args.step_number, args.steps = step.number, list(run.steps)
+    args.step_number = step.number
+    args.steps = [*run.steps, step.result(run, step.answer.text())]
     args.tool_name, args.tool_call_id, args.args = call.tool_name, call.tool_call_id, call.args
     args.result, args.provider_executed = result, provider_executed
     await fold(run, chain, args, apply_messages)
