@@ -1,5 +1,6 @@
 """What a `record` operation can note of a hook's arguments."""
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -83,7 +84,7 @@ def _arg_names(turn: Turn) -> list[str]:
     """The arguments that are not `None`, sorted."""
     names = {"abort", "messages", "system_messages"}
     for cls in type(turn.args).__mro__:
-        declared: Mapping[str, Any] = cls.__dict__.get("__annotations__", {})
+        declared: Mapping[str, Any] = inspect.get_annotations(cls)
         names.update(name for name in declared if not name.startswith("_"))
     return sorted(camel(name) for name in names if turn.arg(name) is not None)
 
