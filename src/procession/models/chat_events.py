@@ -141,7 +141,7 @@ class ChatEvents:
         if event.usage:
             self._usage = event.usage  # the last one counts, they are never added (G-P2)
         elif isinstance(event.x_groq, dict):
-            extras = cast("dict[str, Any]", event.x_groq)
+            extras = cast("dict[str, Any]", event.x_groq)  # pyright: ignore[reportUnknownMemberType]
             self._usage = extras.get("usage") or self._usage
 
     def _delta(self, out: list[Chunk], delta: Delta) -> None:
