@@ -51,6 +51,7 @@ from .model import (
     resolve_model,
 )
 from .options import CallOptions, RequestScope
+from .output import FullOutput
 from .processor import (
     CachedLLMStepChunk,
     CachedLLMStepResponse,
@@ -80,7 +81,7 @@ from .processor import (
     processor,
 )
 from .request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY, RequestContext
-from .results import FullOutput, OutputResult, ResponseInfo, StepResult, Tripwire
+from .results import OutputResult, ResponseInfo, StepResult, Tripwire
 from .run import MastraModelOutput, Run
 from .signals import Signal
 from .spans import Observer, Span

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from .chunks import Chunk
     from .extension import Extension
+    from .output import FullOutput
     from .processor import ErrorProcessor, InputProcessor, OutputProcessor
-    from .results import FullOutput
     from .spans import Observer
 
 __all__ = ["Agent"]

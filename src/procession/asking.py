@@ -37,7 +37,7 @@ def resolved_model(run: RunState, step: Step) -> LanguageModel:
             f"agent {run.agent_id!r} has no model: give it model=…, or return one from "
             f"process_input_step"
         )
-    if isinstance(model, LanguageModel):
+    if model is run.model and run.model_is_object:
         return model
     return resolve_model(model)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from .frames import abort_chunk, error_chunk, finish_chunk, step_finish_chunk
 from .messages import ErrorPart
-from .output import full_output
+from .output import FullOutput
 from .records import error_form
 from .response import merge, response_message
 from .step import Step, tripwire_of
@@ -167,7 +167,7 @@ async def deliver_finish(run: RunState, step: Step | None) -> list[Chunk]:
     """The regular end: everything is settled before `finish` is delivered (R-056, R-057)."""
     if run.error is None:
         _end(run, "success", run.finish_reason)
-        await run.call_back("on_finish", full_output(run))
+        await run.call_back("on_finish", FullOutput(run))
     else:
         _end(run, "failed", "error")
     await settle(run)

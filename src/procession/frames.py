@@ -21,7 +21,6 @@ from .chunks import (
     TripwirePayload,
     Usage,
 )
-
 from .core_messages import to_model
 
 if TYPE_CHECKING:

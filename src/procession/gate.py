@@ -12,15 +12,13 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, NoReturn, cast, overload
 
-from .chunks import Chunk, DeltaPayload, payload_from_json
+from .chunks import Chunk, payload_from_json
 from .errors import ProcessorError
 from .pipeline import announce, verdict_in
 from .processor import ProcessOutputStreamArgs
-from .records import clean_text
 from .tracks import ChunkTrack
 
 if TYPE_CHECKING:
-    from .answer import Answer
     from .pipeline import Link
     from .run_state import RunState
 
@@ -70,15 +68,16 @@ class _Post:
 class Gate:
     """Offers chunks to a run's stream processors and hands on what they let through."""
 
-    __slots__ = ("_carried", "_posts", "_run", "_run_id", "seen", "writes")
+    __slots__ = ("_posts", "_run", "_run_id", "is_open", "seen", "writes")
 
     def __init__(self, run: RunState) -> None:
         self._run = run
         self._run_id = run.run_id
         self.seen: list[Chunk] = []
         """Every chunk as it entered the chain (R-121); stays empty without processors."""
-        self._carried: dict[str, str] = {}
         self.writes = run.pipeline.process_output_stream.writes
+        self.is_open = not run.pipeline.process_output_stream
+        """Whether nobody stands here: chunks need not be offered."""
         self._posts = [self._post(i, link) for i, link in enumerate(run.chain_of_stream())]
 
     def _post(self, position: int, link: Link) -> _Post:
@@ -90,34 +89,12 @@ class Gate:
         track = ChunkTrack(link.processor_id) if run.observer else None
         return _Post(link, args, track)
 
-    # ── the chunk path ─────────────────────────────────────────────────────────────────────────
-
-    async def admit(self, chunks: Sequence[Chunk], answer: Answer, out: list[Chunk]) -> None:
-        """Offer chunks of the model's content, one by one; what passes goes to `answer` and `out`.
-
-        Raises `TripWire` for a verdict; what passed before it is in `out` already.
-        """
-        run_id, posts, add, deliver = self._run_id, self._posts, answer.add, out.append
-        for chunk in chunks:
-            chunk.run_id = run_id
-            chunk.from_ = AGENT
-            payload = chunk.payload
-            if chunk.type == "text-delta" and not (
-                payload.text.isascii() and "\0" not in payload.text
-            ):
-                self._clean(chunk)
-            passed: Chunk | None = chunk
-            if posts:
-                passed = await self.offer(chunk)
-                if passed is None:
-                    continue
-            add(passed)
-            deliver(passed)
-
     async def offer(self, chunk: Chunk, *, after: int = -1) -> Chunk | None:
         """Pass a chunk through the chain, from the post behind `after`; `None`: it was dropped."""
         run = self._run
         posts = self._posts
+        if not posts:
+            return chunk
         if after < 0:
             self.seen.append(_frozen(chunk))
         else:
@@ -178,25 +155,6 @@ class Gate:
             made.run_id = made.run_id or self._run_id
             made.from_ = made.from_ or original.from_ or AGENT
         return made
-
-    # ── text that is cut inside a character ────────────────────────────────────────────────────
-
-    def _clean(self, chunk: Chunk) -> None:
-        """Mend text that no store accepts; half a surrogate pair waits for its other half."""
-        lane = chunk.payload.id
-        text = self._carried.pop(lane, "") + chunk.payload.text
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            self._carried[lane] = text[-1]
-            text = text[:-1]
-        chunk.payload.text = clean_text(text)
-
-    def left_over(self) -> list[Chunk]:
-        """Half characters whose other half never came, as deltas of their block."""
-        left, self._carried = self._carried, {}
-        return [
-            Chunk("text-delta", DeltaPayload(id=lane, text=clean_text(half)))
-            for lane, half in left.items()
-        ]
 
     def tracks(self) -> list[ChunkTrack]:
         """What each processor did with the chunks since the last call; for the observer."""

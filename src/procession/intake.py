@@ -10,13 +10,14 @@ from .asking import ModelFailure
 from .errors import ModelError
 from .frames import step_start_chunk
 from .messages import ToolInvocation, ToolInvocationPart
+from .records import clean_text
 from .response import find_call, merge
 from .toolphase import judge_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .chunks import Chunk, ToolResultPayload
+    from .chunks import Chunk, DeltaPayload, ToolResultPayload
     from .run_state import RunState
     from .step import Step
 
@@ -42,30 +43,59 @@ class Intake:
         self._run = run
         self._step = step
         self._gate = run.gate
+        self._run_id = run.run_id
+        self._plain = False
+        """Whether chunks need nothing but the gate: true once the step has started."""
+        self._halves: dict[str, str] = {}
+        """Halves of surrogate pairs that the provider cut, by block."""
         self._keeps_raw = bool(run.pipeline.process_llm_response)
         self.has_results = bool(run.pipeline.process_tool_result)
 
     async def take(self, read: Sequence[Chunk]) -> None:
-        """Take in what one read delivered; what passes is in `run.out`."""
-        run, step = self._run, self._step
-        begin = 0
-        for position, chunk in enumerate(read):
-            if chunk.type in _CONTROL:
-                if begin < position:
-                    await self._content(read[begin:position])
-                begin = position + 1
-                await self._control(chunk)
-        if begin == 0 and step.started and not self._keeps_raw:
-            await self._gate.admit(read, step.answer, run.out)
-        elif begin < len(read):
-            await self._content(read[begin:])
+        """Take in what one read delivered, chunk by chunk; what passes is in `run.out`.
 
-    async def _content(self, chunks: Sequence[Chunk]) -> None:
-        if not self._step.started:
-            await self.start()
+        Raises `TripWire` for a verdict; what passed before it is in `run.out` already.
+        """
+        step, gate, out = self._step, self._gate, self._run.out
+        add = step.answer.add
+        for chunk in read:
+            kind = chunk.type
+            if kind in _CONTROL:
+                await self._control(chunk)
+                continue
+            if kind == "text-delta":
+                text = chunk.payload.text
+                if not text.isascii() or "\0" in text:
+                    self._mend(chunk)
+            elif self._halves:
+                await self._let_go()
+            if not self._plain:
+                await self._unusual(chunk)
+            chunk.run_id = self._run_id
+            chunk.from_ = "AGENT"
+            if not gate.is_open:
+                passed = await gate.offer(chunk)
+                if passed is None:
+                    continue
+                chunk = passed
+            add(chunk)
+            out.append(chunk)
+
+    async def _unusual(self, chunk: Chunk) -> None:
+        """The first chunk, and every chunk that is kept for `process_llm_response`."""
+        await self.start()
+        self._plain = not self._keeps_raw
         if self._keeps_raw:
-            self._step.raw += [chunk.to_json() for chunk in chunks]
-        await self._gate.admit(chunks, self._step.answer, self._run.out)
+            self._step.raw.append(chunk.to_json())
+
+    def _mend(self, chunk: Chunk) -> None:
+        """Mend text that no store accepts; half a surrogate pair waits for its other half."""
+        lane = chunk.payload.id
+        text = self._halves.pop(lane, "") + chunk.payload.text
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            self._halves[lane] = text[-1]
+            text = text[:-1]
+        chunk.payload.text = clean_text(text)
 
     async def start(self) -> None:
         """Offer `step-start`, once (R-047)."""
@@ -79,9 +109,15 @@ class Intake:
         await self._offer(chunk)
 
     async def end(self) -> None:
-        """The stream has ended: an empty one was a step too, and half characters are released."""
+        """The stream has ended: an empty one was a step too, and half characters are let go."""
         await self.start()
-        await self._gate.admit(self._gate.left_over(), self._step.answer, self._run.out)
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        """Halves whose other half did not come: a block has ended, or the stream."""
+        halves, self._halves = self._halves, {}
+        for lane, half in halves.items():
+            await self.take([Chunk("text-delta", DeltaPayload(id=lane, text=clean_text(half)))])
 
     async def _offer(self, chunk: Chunk) -> None:
         passed = await self._gate.offer(chunk)

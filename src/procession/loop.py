@@ -261,7 +261,8 @@ class Loop:
                     await intake.take(read)
                 if run.out:
                     yield run.take_out()
-                self._check_signal()
+                if self._interrupted or run.abort_signal is not None:
+                    self._check_signal()
                 self._waiting = True
             self._waiting = False
         except ModelFailure as failure:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
-from uuid import uuid4
 
 from msgspec import field
 
 from .errors import InputError
+from .ids import new_id
 from .records import Record, format_time, parse_time, plain
 
 __all__ = [
@@ -268,7 +268,7 @@ class Message(Record, kw_only=True):
         if not isinstance(content, dict):
             raise InputError("a stored message needs an object content with parts")
         made = {
-            "id": data.get("id") or str(uuid4()),
+            "id": data.get("id") or new_id(),
             "createdAt": parse_time(data.get("createdAt") or datetime.now(UTC)),
             "content": MessageContent.from_json(content),  # pyright: ignore[reportUnknownArgumentType]
         }
@@ -283,7 +283,7 @@ def text_message(
 ) -> Message:
     """A message of one text part, ready for any hook or list."""
     return Message(
-        id=id or str(uuid4()),
+        id=id or new_id(),
         role=role,
         content=MessageContent(parts=[TextPart(text=text)]),
         created_at=created_at or datetime.now(UTC),

@@ -6,11 +6,11 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
 
 from .closing import blocked_in_input
 from .errors import ConfigurationError, InputError, TripWire
 from .extension import Around, Opening, joined
+from .ids import new_id
 from .loop import Loop
 from .message_list import MessageList, isolated
 from .messages import Message
@@ -37,7 +37,7 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     check_options(options)
     context, thread, resource = _identity(options)
     messages = MessageList(thread_id=thread, resource_id=resource)
-    run_id = options.get("run_id") or str(uuid4())
+    run_id = options.get("run_id") or new_id()
     opening = Opening(
         run_id=run_id, agent_id=agent.id, request_context=context, message_list=messages
     )
@@ -118,10 +118,11 @@ async def _state(
         run_id=opening.run_id,
         agent_id=agent.id,
         message_list=opening.message_list,
-        message_id=str(uuid4()),
+        message_id=new_id(),
         request_context=opening.request_context,
         pipeline=pipeline,
         model=agent.fixed_model or await resolved(agent.model, scope),
+        model_is_object=agent.fixed_model is not None,
         tools=agent.fixed_tools
         if agent.fixed_tools is not None
         else tool_map(await resolved(agent.tools, scope)),

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from .abort_signal import AbortSignal
     from .chunks import Chunk
     from .model import ModelSettings, ToolChoice
+    from .output import FullOutput
     from .processor import ErrorProcessor, InputProcessor, OutputProcessor, ProcessInputStepArgs
     from .request_context import RequestContext
-    from .results import FullOutput, StepResult
+    from .results import StepResult
     from .spans import Observer
 
 __all__ = ["CallOptions", "Dynamic", "RequestScope", "check_options", "count"]

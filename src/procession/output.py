@@ -1,64 +1,138 @@
-"""What a finished run amounts to: the accessors of the stream object and the output of `generate`."""
+"""What a finished run amounts to: values of the stream object, and the output of `generate`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .results import FullOutput, StepResult
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from .chunks import Chunk, Usage
+    from .messages import Message
+    from .results import ResponseInfo, StepResult, Tripwire
     from .run_state import RunState
 
-__all__ = ["VALUES", "full_output", "gathered"]
+__all__ = ["FullOutput"]
 
 
-def gathered(run: RunState, name: str) -> list[Any]:
-    """What the accepted steps hold under `name`, in one list (R-544)."""
-    return [item for result in _counting(run) for item in getattr(result, name)]
+class FullOutput:
+    """What a run amounts to: what `generate` returns (R-548).
 
+    The stream object's awaitable values are these same properties, once the run has ended. They
+    are read from the finished run when asked for.
+    """
 
-def _counting(run: RunState) -> list[StepResult]:
-    """Accepted steps, and one the caller cut off; nothing rejected or blocked."""
-    return [result for result in run.all_steps if result.accepted]
+    __slots__ = ("_run",)
 
+    def __init__(self, run: RunState) -> None:
+        self._run = run
 
-def _last(run: RunState, name: str, absent: Any) -> Any:
-    return getattr(run.all_steps[-1], name) if run.all_steps else absent
+    def __repr__(self) -> str:
+        return f"FullOutput(run_id={self.run_id!r}, status={self.status!r}, text={self.text!r})"
 
+    @property
+    def run_id(self) -> str:
+        """The run's id, as on every chunk."""
+        return self._run.run_id
 
-VALUES: dict[str, Callable[[RunState], Any]] = {
-    "text": lambda run: run.text,
-    "usage": lambda run: run.usage,
-    "total_usage": lambda run: run.usage,
-    "finish_reason": lambda run: run.finish_reason,
-    "steps": lambda run: list(run.all_steps),
-    "tool_calls": lambda run: gathered(run, "tool_calls"),
-    "tool_results": lambda run: gathered(run, "tool_results"),
-    "reasoning": lambda run: gathered(run, "reasoning"),
-    "reasoning_text": lambda run: (
-        "".join(chunk.payload.text for chunk in gathered(run, "reasoning")) or None
-    ),
-    "sources": lambda run: gathered(run, "sources"),
-    "files": lambda run: gathered(run, "files"),
-    "warnings": lambda run: list(run.warnings),
-    "response": lambda run: run.response(),
-    "request": lambda run: _last(run, "request", {}),
-    "provider_metadata": lambda run: _last(run, "provider_metadata", None),
-}
-"""The awaitable values of the stream object, by name (R-539)."""
+    @property
+    def text(self) -> str:
+        """The text of all accepted steps, as processors left it (R-542)."""
+        return self._run.text
 
+    @property
+    def usage(self) -> Usage:
+        """The tokens of the run, rejected attempts included (R-543)."""
+        return self._run.usage
 
-def full_output(run: RunState) -> FullOutput:
-    """The output of `generate` (R-548)."""
-    values = {name: read(run) for name, read in VALUES.items()}
-    return FullOutput(
-        **values,
-        run_id=run.run_id,
-        messages=run.message_list.messages(),
-        remembered_messages=run.message_list.get.remembered.db(),
-        tripwire=run.tripwire,
-        error=run.error,
-        status=run.status,
-    )
+    @property
+    def total_usage(self) -> Usage:
+        """The same as `usage`."""
+        return self._run.usage
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Why the run ended (R-519)."""
+        return self._run.finish_reason
+
+    @property
+    def steps(self) -> list[StepResult]:
+        """All steps in time; rejected and blocked attempts are marked as such (R-179)."""
+        return list(self._run.all_steps)
+
+    @property
+    def tool_calls(self) -> list[Chunk]:
+        """The `tool-call` chunks of accepted steps (R-544)."""
+        return self._gathered("tool_calls")
+
+    @property
+    def tool_results(self) -> list[Chunk]:
+        """The `tool-result` chunks of accepted steps."""
+        return self._gathered("tool_results")
+
+    @property
+    def reasoning(self) -> list[Chunk]:
+        """The reasoning chunks of accepted steps."""
+        return self._gathered("reasoning")
+
+    @property
+    def reasoning_text(self) -> str | None:
+        """The reasoning joined, or `None` when there is none."""
+        return "".join(chunk.payload.text for chunk in self.reasoning) or None
+
+    @property
+    def sources(self) -> list[Chunk]:
+        """The `source` chunks of accepted steps."""
+        return self._gathered("sources")
+
+    @property
+    def files(self) -> list[Chunk]:
+        """The `file` chunks of accepted steps."""
+        return self._gathered("files")
+
+    @property
+    def warnings(self) -> list[Any]:
+        """Warnings of the last model call, and the engine's own."""
+        return list(self._run.warnings)
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What was sent last, where the model tells."""
+        return self._run.all_steps[-1].request if self._run.all_steps else {}
+
+    @property
+    def provider_metadata(self) -> dict[str, Any] | None:
+        """What the provider said about its last response."""
+        return self._run.all_steps[-1].provider_metadata if self._run.all_steps else None
+
+    @property
+    def response(self) -> ResponseInfo:
+        """What is known of the last response, and the run's messages (R-545)."""
+        return self._run.response()
+
+    @property
+    def messages(self) -> list[Message]:
+        """All messages of the run's list."""
+        return self._run.message_list.messages()
+
+    @property
+    def remembered_messages(self) -> list[Message]:
+        """The messages that came from memory."""
+        return self._run.message_list.get.remembered.db()
+
+    @property
+    def tripwire(self) -> Tripwire | None:
+        """Who stopped the run and why, if a processor did (R-168)."""
+        return self._run.tripwire
+
+    @property
+    def error(self) -> BaseException | None:
+        """The exception the run failed with; `generate` has raised it."""
+        return self._run.error
+
+    @property
+    def status(self) -> str:
+        """`success`, `failed`, `canceled` or `tripwire` (R-547)."""
+        return self._run.status
+
+    def _gathered(self, name: str) -> list[Any]:
+        steps = (result for result in self._run.all_steps if result.accepted)
+        return [item for result in steps for item in getattr(result, name)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from .chunks import Chunk
+from .ids import new_id
 
 if TYPE_CHECKING:
     from .run_state import RunState
@@ -22,7 +22,7 @@ async def send_signal(run: RunState, given: Any) -> Signal:
     """
     signal = run.message_list.add_signal(given, "input")
     if run.between_steps and run.message_list.find(run.message_id) is not None:
-        run.message_id = str(uuid4())
+        run.message_id = new_id()
     if not run.in_loop or _hidden(run, signal):
         return signal
     kind = "data-user-message" if signal.type == "user" else "data-signal"

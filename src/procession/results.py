@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from .chunks import Chunk, Usage
 from .messages import Message
 
-__all__ = ["FullOutput", "OutputResult", "ResponseInfo", "StepResult", "Tripwire"]
+__all__ = ["OutputResult", "ResponseInfo", "StepResult", "Tripwire"]
 
 
 class Tripwire(Struct, kw_only=True):
@@ -81,31 +81,3 @@ class OutputResult(Struct, kw_only=True):
     usage: Usage
     finish_reason: str | None
     steps: list[StepResult]
-
-
-class FullOutput(Struct, kw_only=True):
-    """What `generate` returns (R-548). Names and meanings are those of the stream object."""
-
-    run_id: str
-    text: str
-    usage: Usage
-    total_usage: Usage
-    finish_reason: str | None
-    steps: list[StepResult]
-    tool_calls: list[Chunk]
-    tool_results: list[Chunk]
-    reasoning: list[Chunk]
-    reasoning_text: str | None
-    sources: list[Chunk]
-    files: list[Chunk]
-    warnings: list[Any]
-    provider_metadata: dict[str, Any] | None
-    request: dict[str, Any]
-    response: ResponseInfo
-    messages: list[Message]
-    remembered_messages: list[Message]
-    tripwire: Tripwire | None = None
-    error: BaseException | None = None
-    object: Any = None
-    used_fallback_value: bool = False
-    status: str = "success"

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
-from .output import VALUES, full_output
+from .aio import current_task
+from .output import FullOutput
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from .chunks import Chunk, Usage
     from .loop import Loop
     from .message_list import MessageList
-    from .results import FullOutput, ResponseInfo, StepResult, Tripwire
+    from .results import ResponseInfo, StepResult, Tripwire
 
 __all__ = ["MastraModelOutput", "Run", "Starting"]
 
@@ -152,7 +153,7 @@ class Run:
             return
         self._busy = True
         state = self._state
-        state.engine_task = asyncio.current_task()
+        state.engine_task = current_task()
         try:
             batch = await self._engine.__anext__()
             self._delivered += batch
@@ -192,7 +193,7 @@ class Run:
         await self.drain()
         if self._state.raises and self._state.error is not None:
             raise self._state.error
-        return VALUES[name](self._state)
+        return getattr(FullOutput(self._state), name)
 
     @property
     def text(self) -> Awaitable[str]:
@@ -278,7 +279,7 @@ class Run:
         await self.drain()
         if self._state.error is not None:
             raise self._state.error
-        return full_output(self._state)
+        return FullOutput(self._state)
 
     # ── leaving ────────────────────────────────────────────────────────────────────────────────
 

@@ -51,6 +51,8 @@ class RunState:
     pipeline: Pipeline
     request_context: RequestContext
     model: LanguageModel | ModelSpec | None
+    model_is_object: bool
+    """Whether `model` has been found to be a model object, not an id or a config."""
     tools: dict[str, Tool]
     tool_choice: ToolChoice
     active_tools: list[str] | None
@@ -266,10 +268,13 @@ class RunState:
     # ── delivery ───────────────────────────────────────────────────────────────────────────────
 
     def take_out(self) -> list[Chunk]:
-        """What is ready to be delivered; the caller delivers it."""
-        out = self.out
-        self.out = []
-        return out
+        """What is ready to be delivered; the caller delivers it.
+
+        `out` itself stays the same list: whoever fills it may hold on to it.
+        """
+        taken = self.out.copy()
+        self.out.clear()
+        return taken
 
     async def deliver_written(self, chunk: Chunk, after: int) -> None:
         """Bring a written chunk through the gate, into the message and out (R-198 to R-200)."""
