@@ -6,7 +6,7 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 from .messages import Part, ReasoningPart, ToolInvocationPart
-from .prompt import block_starts, sequence_entries
+from .prompt import add_entries, block_starts
 from .prompt_memo import plain_copy
 from .prompt_parts import (
     as_part,
@@ -39,7 +39,8 @@ def hidden(message: Message, hide_signals: bool | Collection[str]) -> bool:
 
 def to_model(messages: Sequence[Message], *, keep_pending: bool = False) -> list[Form]:
     """The messages as AI SDK v5 model messages, in the caller's own lists and dicts."""
-    entries, _ = sequence_entries(messages, keep_pending=keep_pending)
+    entries: list[Form] = []
+    add_entries(entries, messages, keep_pending=keep_pending)
     return plain_copy(entries)
 
 

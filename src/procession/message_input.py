@@ -26,7 +26,7 @@ from .messages import (
 from .part_input import content_part, ui_part
 from .prompt_memo import PromptMemo
 from .prompt_parts import as_part
-from .records import Record, clean_json, clean_text, parse_time
+from .records import Record, clean_text, parse_time
 from .signals import Signal
 
 __all__ = ["NotAMessageError", "SystemEntry", "ToolResults", "admit", "read_messages"]
@@ -155,8 +155,12 @@ def _joined(content: Any, data: Mapping[str, Any]) -> str:
         parts = data.get("parts")
     if not isinstance(parts, Sequence):
         raise InputError("a system message needs content: a text")
-    texts = [part.get("text") for part in cast("Sequence[Any]", parts) if isinstance(part, Mapping)]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    texts = [_text_of(part) for part in cast("Sequence[Any]", parts)]
     return "".join(text for text in texts if isinstance(text, str))
+
+
+def _text_of(part: Any) -> Any:
+    return cast("Mapping[str, Any]", part).get("text") if isinstance(part, Mapping) else None
 
 
 def _tool_results(content: Any) -> list[ToolInvocationPart]:
@@ -187,10 +191,9 @@ def _stored(data: dict[str, Any]) -> Message:
         made.content = content
     else:
         form = dict(cast("Mapping[str, Any]", content))
-        form["parts"] = [_stored_part(part) for part in form.get("parts") or ()]
-        given = [part for part in form["parts"] if isinstance(part, Part)]
+        given: list[Any] = form.get("parts") or []
         made = Message.from_json({**data, "content": {**form, "parts": []}})
-        made.content.parts = given
+        made.content.parts = [_stored_part(part) for part in given]
     made.id = data.get("id") or ""
     if not data.get("createdAt"):
         made.created_at = _NO_TIME
@@ -248,7 +251,8 @@ def _with_parts(data: Mapping[str, Any], parts: list[Part]) -> Message:
     content = MessageContent.from_json({"content": flat, **legacy})
     content.parts = parts
     metadata = data.get("metadata")
-    content.metadata = dict(metadata) if isinstance(metadata, Mapping) else None  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    if isinstance(metadata, Mapping):
+        content.metadata = dict(cast("Mapping[str, Any]", metadata))
     content.provider_metadata = data.get("providerOptions") or data.get("providerMetadata")
     return _message(data, content)
 
@@ -262,27 +266,55 @@ def admit(message: Message) -> PromptMemo:
     if memo is None:
         content = message.content
         parts = content.parts
-        if any(not isinstance(part, Part) for part in parts):
-            parts[:] = [as_part(part) for part in parts]
-        for part in parts:
+        for index, part in enumerate(parts):
+            if isinstance(part, TextPart):
+                text = clean_text(part.text)
+                if text is not part.text:
+                    part.text = text
+                if part.provider_metadata is None and part.extra is None:
+                    continue
+            elif not isinstance(part, Part):  # pyright: ignore[reportUnnecessaryIsInstance]
+                part = parts[index] = as_part(part)
             _clean_record(part)
         _clean_record(content)
         memo = message.prompt_memo = PromptMemo()
     return memo
 
 
+_CLEAN_ALREADY = frozenset({"type", "parts", "format", "created_at"})
+
+
 def _clean_record(record: Record) -> None:
     """Clean texts in a record's fields; values that are clean stay the same objects."""
     for name in type(record).__struct_fields__:
         value = getattr(record, name)
-        if value is None or name == "parts":
+        if value is None or name in _CLEAN_ALREADY:
             continue
         if isinstance(value, Record):
             _clean_record(value)
         elif isinstance(value, str | dict | list):
-            made = clean_json(value)
+            made = _cleaned(value)
             if made is not value:
                 setattr(record, name, made)
+
+
+def _cleaned(value: Any) -> Any:
+    """As `clean_json`, but what is no plain data stays what it is: the caller's own object."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        items: list[Any] = [_cleaned(item) for item in cast("list[Any]", value)]
+        return value if _same_objects(items, cast("list[Any]", value)) else items  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        entries = cast("dict[Any, Any]", value)
+        made = {_cleaned(key): _cleaned(item) for key, item in entries.items()}
+        same = _same_objects(made, entries) and _same_objects(made.values(), entries.values())
+        return value if same else made  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def _same_objects(mine: Iterable[Any], theirs: Iterable[Any]) -> bool:
+    return all(a is b for a, b in zip(mine, theirs, strict=False))
 
 
 def new_id() -> str:

@@ -121,7 +121,8 @@ class MessageList:
 
     def _enter(self, message: Message, source: str, *, may_fold: bool = True) -> Message:
         """Bring one message in; returns the message of the list that now holds it."""
-        self._check_ids(message, source)
+        if self.thread_id is not None or self.resource_id is not None:
+            self._check_ids(message, source)
         memo = admit(message)
         sequence = self._sequence
         if not message.id:
@@ -234,13 +235,18 @@ class MessageList:
         """Now, but at least 1 ms after the newest message (R-327)."""
         return self._sequence.next_time()
 
-    def provider_prompt(self) -> list[dict[str, Any]]:
+    def provider_prompt(self, untouched: Message | None = None) -> list[dict[str, Any]]:
         """The prompt for a provider as plain data; URLs stay URLs (section 7).
 
         The list is the caller's, its entries are remembered and shared: never change them.
+        `untouched` is the engine's word that nobody else has had this message in hand since the
+        last prompt, and that it only grew: then its earlier parts are not even compared.
         """
         prompt, self.prompt_has_urls = provider_prompt(
-            self._system.for_prompt(), self._sequence.view(), keep_pending=self.keeps_pending
+            self._system.for_prompt(),
+            self._sequence.view(),
+            keep_pending=self.keeps_pending,
+            untouched=untouched,
         )
         return prompt
 
@@ -275,7 +281,7 @@ class MessageList:
         return False
 
     def step_start(self) -> bool:
-        """Append a `step-start` part to the newest assistant message, unless one is last (R-339)."""
+        """Append a `step-start` to the newest assistant message, unless it ends so (R-339)."""
         for message in reversed(self._sequence.view()):
             if message.role == "assistant":
                 parts = message.content.parts
@@ -328,7 +334,7 @@ class MessageList:
         """
         if isinstance(returned, str | Mapping | Message):
             raise NotAMessageError(
-                f"a list of messages is expected, not {type(returned).__name__}: return [message]"
+                "a list of messages is expected, not a single one: return [message]"
             )
         incoming = read_messages(returned)
         kept = {item.id for item in incoming if isinstance(item, Message)}
@@ -434,11 +440,12 @@ def _millis(moment: datetime) -> int:
 def _stamp(message: Message) -> int:
     """Give the parts without a time stamp that of the message (R-329)."""
     parts = message.content.parts
-    if any(part.created_at is None for part in parts):
-        moment = _millis(message.created_at)
-        for part in parts:
-            if part.created_at is None:
-                part.created_at = moment
+    moment: int | None = None
+    for part in parts:
+        if part.created_at is None:
+            if moment is None:
+                moment = _millis(message.created_at)
+            part.created_at = moment
     return len(parts)
 
 

@@ -32,6 +32,7 @@ class _Marked(Struct, frozen=True):
     text: str | None
     metadata: dict[str, Any] | None
     provider_metadata: dict[str, Any] | None
+    memo: Any
 
 
 ResponseMark = list[_Marked]
@@ -62,6 +63,7 @@ class MessageSequence:
         self._moved: dict[str, str] = {}
         self._view: list[Message] | None = None
         self._times: list[datetime] = []
+        self._ordered_times: list[datetime] = []
 
     # -- order ------------------------------------------------------------------------------
 
@@ -71,7 +73,7 @@ class MessageSequence:
         if self._view is not None and times == self._times:
             return self._view
         try:
-            in_order = sorted(times) == times
+            in_order = self._known_order(times) or sorted(times) == times
             found = self._all.copy() if in_order else sorted(self._all, key=_created_at)
         except TypeError:
             raise InputError(
@@ -80,6 +82,14 @@ class MessageSequence:
             ) from None
         self._times, self._view = times, found
         return found
+
+    def _known_order(self, times: list[datetime]) -> bool:
+        """Whether the times begin with those that are known to be in order, and go on so."""
+        known = self._ordered_times
+        count = len(known)
+        if not count or len(times) - count > 1 or times[:count] != known:
+            return False
+        return len(times) == count or times[count] >= times[count - 1]
 
     def newest_time(self) -> datetime | None:
         """When the newest message was created."""
@@ -168,6 +178,7 @@ class MessageSequence:
         except AttributeError:
             return 0
         self._all, self._view = head, None
+        self._ordered_times = run.times if known is run.ids else run.times[start : start + count]
         self._bulk = _Bulk(count, source, run.position)
         return count
 
@@ -251,6 +262,7 @@ class MessageSequence:
                 message.content.content,
                 dict(message.content.metadata) if message.content.metadata else None,
                 message.content.provider_metadata,
+                message.prompt_memo,
             )
             for message in self.messages_from("response")
         ]
@@ -276,6 +288,7 @@ class MessageSequence:
             content.content = marked.text
             content.metadata = dict(marked.metadata) if marked.metadata else None
             content.provider_metadata = marked.provider_metadata
+            message.prompt_memo = marked.memo
 
     # -- JSON ---------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ def _redacted(data: Form) -> Part:
 def _file_data(value: Any) -> str:
     """File data as text: bytes become base64, URL objects their text."""
     if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(value).decode("ascii")
+        return base64.b64encode(cast("bytes", value)).decode("ascii")
     return value if isinstance(value, str) else str(value)
 
 

@@ -29,7 +29,7 @@ from .signals import signal_content
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["provider_prompt", "sequence_entries"]
+__all__ = ["add_entries", "block_starts", "provider_prompt"]
 
 Entries = list[dict[str, Any]]
 
@@ -38,26 +38,36 @@ _TAIL = 32
 
 
 def provider_prompt(
-    system: Iterable[dict[str, Any]], view: Sequence[Message], *, keep_pending: bool = False
+    system: Iterable[dict[str, Any]],
+    view: Sequence[Message],
+    *,
+    keep_pending: bool = False,
+    untouched: Message | None = None,
 ) -> tuple[Entries, bool]:
     """The prompt of system messages and a conversation, and whether it names files by URL.
 
     `view` is in time order. With `keep_pending`, calls without outcome stay and get a stand-in
-    result (R-376). Raises `InputError` for file data that is neither base64 nor a URL (R-363).
+    result (R-376). Nobody but the engine has had `untouched` in hand since its last conversion: it
+    only grew, so what is remembered of it is not compared. Raises `InputError` for file data that
+    is neither base64 nor a URL (R-363).
     """
     prompt: Entries = list(system)
-    entries, urls = sequence_entries(view, keep_pending=keep_pending)
-    if entries and entries[0]["role"] != "user":  # some providers refuse anything else (R-358)
-        prompt.append({"role": "user", "content": [{"type": "text", "text": "."}]})
-    prompt += entries
+    first = len(prompt)
+    urls = add_entries(prompt, view, keep_pending=keep_pending, untouched=untouched)
+    if len(prompt) > first and prompt[first]["role"] != "user":
+        # Some providers refuse a conversation that begins with anything else (R-358).
+        prompt.insert(first, {"role": "user", "content": [{"type": "text", "text": "."}]})
     return prompt, urls
 
 
-def sequence_entries(
-    view: Sequence[Message], *, keep_pending: bool = False
-) -> tuple[Entries, bool]:
-    """The prompt entries of a conversation without system messages, and whether URLs are in it."""
-    entries: Entries = []
+def add_entries(
+    entries: Entries,
+    view: Sequence[Message],
+    *,
+    keep_pending: bool = False,
+    untouched: Message | None = None,
+) -> bool:
+    """Append the prompt entries of a conversation; returns whether they name files by URL."""
     urls = False
     covered = 0
     if len(view) >= SHORTEST:
@@ -78,12 +88,12 @@ def sequence_entries(
             entries += memo.entries
             urls = urls or memo.has_urls
         else:
-            made = _converted(message, facts)
+            made, named = _converted(message, facts, trusted=message is untouched)
             entries += made
-            urls = urls or has_urls(made)
+            urls = urls or named
     if len(view) - covered > _TAIL and len(view) > SHORTEST:
         remember_run(view[:-1])  # the last one may be growing
-    return entries, urls
+    return urls
 
 
 def _facts(message: Message, keep_pending: bool) -> tuple[Any, ...]:
@@ -100,35 +110,32 @@ def _facts(message: Message, keep_pending: bool) -> tuple[Any, ...]:
     )
 
 
-def _converted(message: Message, facts: tuple[Any, ...]) -> Entries:
-    """Convert a message, remember what can be remembered, and return its entries."""
+def _converted(message: Message, facts: tuple[Any, ...], *, trusted: bool) -> tuple[Entries, bool]:
+    """Convert a message, and remember what can be: its entries, and whether URLs are in them."""
     parts = message.content.parts
-    if any(not isinstance(part, Part) for part in parts):
-        parts[:] = [as_part(part) for part in parts]
     old: PromptMemo | None = message.prompt_memo
     memo = PromptMemo(old.stamped if old is not None else 0)
     memo.run = old.run if old is not None else None
     try:
         memo.facts = snapshot(facts)
-    except Opaque:
-        return _entries(message, parts, facts[1])
-    if facts[0] == "assistant" and parts:
-        entries = _grown(memo, old, parts)
-    else:
-        try:
+        if facts[0] == "assistant" and parts:
+            entries = _grown(memo, old, parts, trusted)
+        else:
             memo.parts = snapshot(parts)
-        except Opaque:
-            return _entries(message, parts, facts[1])
-        entries = memo.entries = _entries(message, memo.parts, facts[1])
-        memo.whole = True
-    memo.has_urls = has_urls(memo.entries)
+            entries = memo.entries = _entries(message, memo.parts, facts[1])
+            memo.has_urls = facts[0] != "assistant" and has_urls(entries)
+            memo.whole = True
+    except Opaque:
+        entries = _entries(message, parts, facts[1])
+        return entries, has_urls(entries)
     message.prompt_memo = memo
-    return entries
+    return entries, memo.has_urls or (not memo.whole and has_urls(entries))
 
 
 def _entries(message: Message, parts: Sequence[Part], keep_pending: bool) -> Entries:
     """The entries of a message that is converted in one go."""
     content = message.content
+    parts = [as_part(part) for part in parts]
     if not parts and content.content:
         parts = [TextPart(text=content.content)]  # R-356
     options = content.provider_metadata
@@ -153,19 +160,22 @@ def _assistant_entries(parts: Sequence[Part], options: Any, keep_pending: bool) 
     return entries
 
 
-def _grown(memo: PromptMemo, old: PromptMemo | None, parts: list[Part]) -> Entries:
+def _grown(memo: PromptMemo, old: PromptMemo | None, parts: list[Part], trusted: bool) -> Entries:
     """Convert an assistant message block by block, from the first block that is not known yet.
 
     `memo` is filled with everything up to the first block that cannot be watched.
     """
     keep_pending, options = memo.facts[1], memo.facts[2]
-    kept = _kept_blocks(memo, old, parts)
-    begin = entry = 0
-    if old is not None and kept < len(old.bounds):
-        begin, entry = old.bounds[kept]
+    kept = _kept_blocks(memo, old, parts, trusted)
+    begin = 0
+    if old is not None and kept:
+        whole = kept == len(old.bounds)
+        begin, entry = (len(old.parts), len(old.entries)) if whole else old.bounds[kept]
         memo.bounds = old.bounds[:kept]
         memo.parts = old.parts[:begin]
         memo.entries = old.entries[:entry]
+        memo.has_urls = old.has_urls
+    _make_parts(parts, begin)
     starts = block_starts(parts, begin, keep_pending)
     entries, memo.whole = memo.entries, True
     for start, end in zip(starts, [*starts[1:], len(parts)], strict=True):
@@ -179,23 +189,33 @@ def _grown(memo: PromptMemo, old: PromptMemo | None, parts: list[Part]) -> Entri
             else:
                 memo.bounds.append((start, len(entries)))
                 memo.parts += block
-        entries += _block_entries(block, options, keep_pending)
+        made = _block_entries(block, options, keep_pending)
+        entries += made
+        memo.has_urls = memo.has_urls or (memo.whole and has_urls(made))
     return entries
 
 
-def _kept_blocks(memo: PromptMemo, old: PromptMemo | None, parts: list[Part]) -> int:
+def _make_parts(parts: list[Part], begin: int) -> None:
+    """What was appended as a mapping becomes a part."""
+    for index in range(begin, len(parts)):
+        if not isinstance(parts[index], Part):  # pyright: ignore[reportUnnecessaryIsInstance]
+            parts[index] = as_part(parts[index])
+
+
+def _kept_blocks(memo: PromptMemo, old: PromptMemo | None, parts: list[Part], trusted: bool) -> int:
     """How many blocks of the remembered message are as they were and complete.
 
-    The block after them is converted again, from its first part, which is unchanged: it is what
-    cuts the two apart.
+    When a step begins behind them, all are. Else the last one may go on, and is converted again,
+    from its first part, which is unchanged: it is what cuts it from the one before.
     """
     if old is None or not old.bounds or not same(memo.facts, old.facts):
         return 0
-    last = old.bounds[-1][0]
-    if len(parts) > last and same(parts[: last + 1], old.parts[: last + 1]):
-        return len(old.bounds) - 1
-    changed = changed_at(parts, old.parts)
-    return max(bisect_left(old.bounds, (changed, 0)) - 1, 0)
+    known = len(old.parts)
+    if len(parts) > known and (trusted or same(parts[:known], old.parts)):
+        follows = parts[known]
+        whole = old.whole and getattr(follows, "type", None) == "step-start"
+        return len(old.bounds) - (not whole)
+    return max(bisect_left(old.bounds, (changed_at(parts, old.parts), 0)) - 1, 0)
 
 
 def block_starts(parts: Sequence[Part], begin: int, keep_pending: bool) -> list[int]:

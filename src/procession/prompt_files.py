@@ -30,7 +30,13 @@ TIMEOUT_SECONDS = 30.0
 
 def has_urls(prompt: Iterable[Mapping[str, Any]]) -> bool:
     """Whether a prompt names files by URL."""
-    return any(True for _ in _url_parts(prompt))
+    for entry in prompt:
+        content = entry.get("content")
+        if isinstance(content, list):
+            for part in cast("list[dict[str, Any]]", content):
+                if part["type"] == "file" and is_url(part.get("data")):
+                    return True
+    return False
 
 
 def _url_parts(prompt: Iterable[Mapping[str, Any]]) -> Iterable[dict[str, Any]]:
@@ -87,7 +93,7 @@ async def _fetch(url: str, download: Download) -> tuple[str, str | None]:
     try:
         found = download(url)
         if inspect.isawaitable(found):
-            found = await cast("Awaitable[Any]", found)
+            found = await found
         data, media_type = found if isinstance(found, tuple) else (found, None)  # pyright: ignore[reportUnknownVariableType]
         return base64.b64encode(cast("bytes", data)).decode("ascii"), cast("str | None", media_type)
     except Exception as error:

@@ -18,19 +18,22 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from .messages import MessageContent
 from .records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .messages import Message, Part
+    from .messages import Message, MessageContent, Part
     from .prompt_run import PromptRun
 
 __all__ = ["Opaque", "PromptMemo", "isolated", "plain_copy", "same", "snapshot"]
 
 _LEAVES = frozenset({str, int, float, bool, type(None), bytes, datetime, date, Decimal, UUID})
-_FIXED = frozenset({"type", "created_at", "mime_type", "filename"})
+_FIXED = frozenset(
+    "type text created_at mime_type media_type filename title id source_id model preliminary "
+    "provider_executed tool_call_id tool_name state is_error error_text prompt_memo".split()
+)
+"""Fields that hold texts, numbers or nothing."""
 
 
 class Opaque(Exception):
@@ -92,20 +95,20 @@ def snapshot(value: Any) -> Any:
         return {k: v if v.__class__ in _LEAVES else snapshot(v) for k, v in value.items()}
     if cls is list:
         return [v if v.__class__ in _LEAVES else snapshot(v) for v in value]
+    if cls is tuple:
+        return tuple([v if v.__class__ in _LEAVES else snapshot(v) for v in value])
     if isinstance(value, Record):
         return _snapshot_record(value, snapshot)
-    if cls is tuple:
-        return tuple(snapshot(v) for v in value)
     if isinstance(value, Enum):
         return value
     raise Opaque
 
 
 def _snapshot_record(record: Any, copied: Any) -> Any:
-    twin = copy.copy(record)
-    for name in _may_hold(record.__class__):
+    twin = record.__copy__()
+    for name in _HOLDERS.get(record.__class__) or _may_hold(record.__class__):
         value = getattr(record, name)
-        if value.__class__ not in _LEAVES:
+        if value is not None and value.__class__ not in _LEAVES:
             setattr(twin, name, copied(value))
     return twin
 
@@ -114,11 +117,9 @@ _HOLDERS: dict[type[Any], tuple[str, ...]] = {}
 
 
 def _may_hold(cls: type[Any]) -> tuple[str, ...]:
-    """The fields of a record class that may hold containers."""
-    found = _HOLDERS.get(cls)
-    if found is None:
-        names: tuple[str, ...] = cls.__struct_fields__
-        found = _HOLDERS[cls] = tuple(n for n in names if n not in _FIXED and n != "prompt_memo")
+    """The fields of a record class that may hold containers: all but those of plain text."""
+    names: tuple[str, ...] = cls.__struct_fields__
+    found = _HOLDERS[cls] = tuple(name for name in names if name not in _FIXED)
     return found
 
 

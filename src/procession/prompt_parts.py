@@ -9,7 +9,7 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote_to_bytes
 
 from .errors import InputError, refuse
@@ -135,8 +135,8 @@ def _shaped(part: ToolInvocationPart) -> Any:
     """What the tool itself made of its result for the model (R-374)."""
     if part.provider_metadata is None or not has_outcome(part.tool_invocation):
         return None
-    own = part.provider_metadata.get("mastra")
-    shaped: Any = own.get("modelOutput") if isinstance(own, dict) else None  # pyright: ignore[reportUnknownMemberType]
+    own: Any = part.provider_metadata.get("mastra")
+    shaped: Any = own.get("modelOutput") if isinstance(own, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     return clean_json(shaped) if shaped is not None else None
 
 
@@ -200,7 +200,7 @@ def file_entry(part: Part) -> Entry:
 def base64_text(data: Any) -> str:
     """File data as plain base64. Raises `InputError` when it is nothing of that kind (R-363)."""
     if isinstance(data, bytes | bytearray | memoryview):
-        return base64.b64encode(data).decode("ascii")
+        return base64.b64encode(cast("bytes", data)).decode("ascii")
     if not isinstance(data, str):
         refuse(f"a file's data must be base64 text, a URL or bytes, not {type(data).__name__}")
     if data.startswith("data:"):

@@ -21,18 +21,18 @@ __all__ = ["SHORTEST", "PromptRun", "run_of"]
 SHORTEST = 64
 """Fewer messages are asked one by one."""
 
-Facts = "Callable[[Message, bool], tuple[Any, ...]]"
-
 
 class PromptRun:
     """The remembered conversion of neighbouring messages; never changed once it is made.
 
     `special` are the messages whose prompt depends on more than the lists: signals, and messages
-    without parts.
+    without parts. `bare` tells that no message has provider options or attachments. `times` are in
+    order.
     """
 
     __slots__ = (
         "attachments",
+        "bare",
         "entries",
         "has_urls",
         "ids",
@@ -43,15 +43,18 @@ class PromptRun:
         "position",
         "roles",
         "special",
+        "times",
     )
 
     def __init__(self, messages: Sequence[Message], memos: Sequence[PromptMemo]) -> None:
         self.pending: bool = memos[0].facts[1]
         self.ids = [message.id for message in messages]
+        self.times = [message.created_at for message in messages]
         self.position = dict(zip(self.ids, range(len(self.ids)), strict=True))
         self.roles = [memo.facts[0] for memo in memos]
         self.options = [memo.facts[2] for memo in memos]
         self.attachments = [memo.facts[3] for memo in memos]
+        self.bare = not any(self.options) and not any(self.attachments)
         self.parts = [memo.parts for memo in memos]
         self.special = [
             (index, memo.facts)
@@ -85,17 +88,11 @@ class PromptRun:
         return count, self.entries[self.offsets[start] : self.offsets[start + count]]
 
     def _unchanged(self, head: Sequence[Message], start: int) -> int:
-        try:
-            contents = [message.content for message in head]
-            pairs = (
-                ([content.parts for content in contents], self.parts),
-                ([message.role for message in head], self.roles),
-                ([content.provider_metadata for content in contents], self.options),
-                ([content.experimental_attachments for content in contents], self.attachments),
-            )
-        except AttributeError:
-            return 0
         count = len(head)
+        try:
+            pairs = self._compared(head)
+        except AttributeError:  # something in the list is no message: it is refused further on
+            return 0
         for live, known in pairs:
             if start or count != len(known):
                 known = known[start : start + count]
@@ -104,6 +101,28 @@ class PromptRun:
             if not same(live, known):
                 count = _first_difference(live, known)
         return count
+
+    def _compared(self, head: Sequence[Message]) -> list[tuple[Sequence[Any], Sequence[Any]]]:
+        """Pairs of live values and what they were."""
+        pairs: list[tuple[Sequence[Any], Sequence[Any]]] = [
+            ([message.role for message in head], self.roles)
+        ]
+        if self.bare:
+            parts = [
+                message.content.parts
+                for message in head
+                if message.content.provider_metadata is None
+                and message.content.experimental_attachments is None
+            ]
+            if len(parts) == len(head):
+                return [*pairs, (parts, self.parts)]
+        contents = [message.content for message in head]
+        return [
+            *pairs,
+            ([content.parts for content in contents], self.parts),
+            ([content.provider_metadata for content in contents], self.options),
+            ([content.experimental_attachments for content in contents], self.attachments),
+        ]
 
 
 def _first_difference(live: Sequence[Any], known: Sequence[Any]) -> int:

@@ -170,9 +170,11 @@ def _contents(contents: Any) -> str | list[Part]:
 
 def _file_form(item: Any) -> Any:
     """A file part may name its type `mediaType`, as prompts do, or `mimeType`, as stores do."""
-    if not isinstance(item, Mapping) or item.get("type") != "file":  # pyright: ignore[reportUnknownMemberType]
+    if not isinstance(item, Mapping):
         return item
     given = dict(cast("Mapping[str, Any]", item))
+    if given.get("type") != "file":
+        return given
     kind = given.pop("mediaType", None) or given.pop("media_type", None) or given.get("mime_type")
     return {"mimeType": kind or "application/octet-stream", **given}
 
@@ -218,7 +220,7 @@ def _element(signal: Signal, text: str) -> str:
 
 def _attribute_text(attributes: Mapping[str, Any]) -> str:
     return "".join(
-        f' {_checked_name(name, "attribute")}="{_escaped(_shown(value)).replace(chr(34), "&quot;")}"'
+        f' {_checked_name(name, "attribute")}="{_quoted(_shown(value))}"'
         for name, value in attributes.items()
         if value is not None
     )
@@ -236,6 +238,10 @@ def _shown(value: Any) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _quoted(text: str) -> str:
+    return _escaped(text).replace('"', "&quot;")
 
 
 def _checked_name(name: str, what: str) -> str:
