@@ -40,14 +40,14 @@ class Setup(NamedTuple):
 
 
 class Hook(NamedTuple):
-    """A function that has to be called `calls` times in one run.
+    """A function that has to be called `calls` times in one run, and at most `extra` times more.
 
-    Not `exact` means at least so often: a generator that really suspends is entered again.
+    `None` is any number: a coroutine that really suspends is entered again.
     """
 
     code: CodeType
     calls: int
-    exact: bool = True
+    extra: int | None = 0
 
 
 class Unsupported(Exception):
@@ -98,4 +98,4 @@ def relayed(stream: AsyncIterator[Any], times: int) -> AsyncIterator[Any]:
 
 def relay_hooks(setup: Setup) -> list[Hook]:
     """What is expected of `relayed`."""
-    return [Hook(relay.__code__, setup.processors * setup.size, exact=False)]
+    return [Hook(relay.__code__, setup.processors * setup.size, extra=None)]

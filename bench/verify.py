@@ -53,10 +53,9 @@ def check_value(case: Case, value: object) -> None:
 
 def check_hook(hook: Hook, calls: int) -> None:
     """The hook ran as often as it should."""
-    if calls < hook.calls or (hook.exact and calls > hook.calls):
-        least = "" if hook.exact else "at least "
+    if calls < hook.calls or (hook.extra is not None and calls > hook.calls + hook.extra):
         name = hook.code.co_qualname
-        raise CheckFailed(f"{name} ran {calls} times, expected {least}{hook.calls}")
+        raise CheckFailed(f"{name} ran {calls} times, expected {hook.calls} (+{hook.extra})")
 
 
 def check_requests(cell: Cell, case: Case, requests: list[Any]) -> None:

@@ -103,7 +103,7 @@ def request(setup: Setup) -> Case:
         state = await agent.ainvoke({"messages": [*earlier, HumanMessage(QUESTION)]})
         return state["messages"][-1].content
 
-    hooks = [Hook(around.__code__, setup.processors, exact=False)]
+    hooks = [Hook(around.__code__, setup.processors, extra=None)]
     return Case(run=run, expected=ANSWER, model=recorder, texts=texts_of, hooks=hooks)
 
 
@@ -168,7 +168,7 @@ def steps(setup: Setup) -> Case:
         state = await agent.ainvoke({"messages": [HumanMessage(QUESTION)]}, limit)
         return state["messages"][-1].content, ran
 
-    hooks = [Hook(around.__code__, setup.processors * (setup.size + 1), exact=False)]
+    hooks = [Hook(around.__code__, setup.processors * (setup.size + 1), extra=None)]
     expected = (DONE, list(range(setup.size)))
     return Case(run=run, expected=expected, model=recorder, texts=texts_of, hooks=hooks)
 
