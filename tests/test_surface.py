@@ -28,7 +28,7 @@ REGISTRIES = [
     "proxy.go" + "lang.org",
     "deb.deb" + "ian.org",
 ]
-MACHINE_PATH = re.compile(r"(?<![\w.-])/(?:" + "|".join(["wo" + "rk", "ro" + "ot"]) + ")/")
+MACHINE_PATH = re.compile(r"(?<![\w.-])/(?:work|root)/")
 
 LIST_HEAVY = f"""
 import sys, procession
