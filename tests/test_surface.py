@@ -36,7 +36,8 @@ print(*(name for name in {HEAVY!r} if name in sys.modules))
 """
 
 LIST_NAMES = """
-import types, procession
+import inspect, types, procession
+documented = lambda value: bool((value.__doc__ or "").strip())
 public = {
     name for name, value in vars(procession).items()
     if not name.startswith("_") and not isinstance(value, types.ModuleType)
@@ -45,7 +46,9 @@ print("undeclared:", *sorted(public - set(procession.__all__)))
 print("missing:", *sorted(set(procession.__all__) - public))
 print("undocumented:", *(
     name for name in procession.__all__
-    if callable(value := getattr(procession, name)) and not (value.__doc__ or "").strip()
+    # An alias of types has no docstring of its own.
+    if (inspect.isclass(value := getattr(procession, name)) or inspect.isroutine(value))
+    and not documented(value)
 ))
 """
 
