@@ -105,7 +105,7 @@ class Answer:
         self._blocks: dict[tuple[str, str], _Block] = {}
         self._last = ""
         self._text_id: str | None = None
-        self._add_text: Callable[[str], None] = [].append
+        self._add_text: Callable[[str], None] = list[str]().append
 
     # ── content, after the gate ────────────────────────────────────────────────────────────────
 

@@ -366,8 +366,8 @@ def payload_from_json(kind: str, data: dict[str, Any]) -> Payload:
 
 
 def _finish_from_json(data: dict[str, Any]) -> FinishPayload:
-    output = dict(data.get("output") or {})
-    usage = output.get("usage") or {}
+    output: dict[str, Any] = dict(data.get("output") or {})
+    usage: Any = output.get("usage") or {}
     output["usage"] = usage if isinstance(usage, Usage) else Usage.from_json(usage)
     outcome: dict[str, Any] = {"reason": None, **(data.get("stepResult") or {})}
     return FinishPayload.from_json(

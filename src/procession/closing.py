@@ -40,7 +40,7 @@ __all__ = [
 async def reject(
     run: RunState, step: Step, wire: TripWire | None
 ) -> AsyncGenerator[list[Chunk], None]:
-    """An attempt does not count: take it back, close it, and make room for another (R-173 to R-179).
+    """An attempt does not count: it is taken back and closed, another may follow (R-173 to R-179).
 
     `wire` is the abort that rejected it; after an API error there is none, and no feedback.
     """

@@ -1,7 +1,7 @@
 """The error tree, and the two ways of stopping a run that are not errors.
 
     ProcessionError
-    ├── ConfigurationError        an agent, model, tool or processor list that cannot work: fix the set-up
+    ├── ConfigurationError        an agent, model or tool that cannot work: fix the set-up
     │   ├── MissingKeyError       a provider's key is not in the environment
     │   ├── UnknownModelError     a model id that nothing in the registry answers to
     │   └── ModelFetchError       the embedded model could not be fetched

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -93,7 +93,7 @@ def step_finish_chunk(
             usage=result.usage,
             steps=list(run.steps),
         ),
-        messages=MessagesView(run.message_list.view(), run.message_id),
+        messages=MessagesView(run),
     )
     return frame(run, "step-finish", payload)
 
@@ -116,7 +116,7 @@ def finish_chunk(run: RunState, last: Step | None) -> Chunk:
             usage=run.usage if run.usage.total_tokens is not None else _none_used(run.usage),
             steps=list(run.all_steps),
         ),
-        messages=MessagesView(run.message_list.view(), run.message_id),
+        messages=MessagesView(run),
         response=ResponseView(run),
     )
     return frame(run, "finish", payload)
@@ -175,19 +175,18 @@ class MessagesView(Mapping[str, Any]):
 
     __slots__ = ("_messages", "_parts", "_response_id")
 
-    def __init__(self, messages: Sequence[Message], response_id: str) -> None:
-        self._messages = messages
-        self._response_id = response_id
-        self._parts = next(
-            (list(m.content.parts) for m in reversed(messages) if m.id == response_id), []
-        )
+    def __init__(self, run: RunState) -> None:
+        self._messages = run.message_list.held()
+        self._response_id = run.message_id
+        running = run.message_list.find(run.message_id)
+        self._parts = running.content.parts.copy() if running else []
 
     def _then(self) -> list[Message]:
         return [
             m.replace(content=m.content.replace(parts=self._parts))
             if m.id == self._response_id
             else m
-            for m in self._messages
+            for m in sorted(self._messages, key=lambda m: m.created_at)
         ]
 
     def __getitem__(self, key: str) -> Any:

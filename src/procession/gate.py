@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, NoReturn, cast, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from .chunks import Chunk, payload_from_json
 from .errors import ProcessorError
@@ -114,11 +114,10 @@ class Gate:
             except BaseException as error:
                 await self._failed(post, error)
             if returned is not part:
-                if returned.__class__ is not Chunk:
-                    returned = await self._unusual(post, returned)
-                    if returned is None:
-                        return None
-                part = self._framed(returned, chunk)
+                made = None if returned is None else await self._made(post, returned, chunk)
+                if made is None:
+                    return None
+                part = made
                 is_data = part.type.startswith("data-")
         if run.verdict is not None:
             raise run.verdict
@@ -132,29 +131,28 @@ class Gate:
             await announce(post.link, wire)
         raise wire from None
 
-    async def _unusual(self, post: _Post, returned: Any) -> Chunk | None:
-        """A plain hook that returned an awaitable, or something that is no chunk (R-130)."""
-        if inspect.isawaitable(returned):
+    async def _made(self, post: _Post, returned: Any, original: Chunk) -> Chunk | None:
+        """Another chunk than the one offered, made to belong to this run (R-122, R-129, R-130)."""
+        if returned.__class__ is not Chunk and inspect.isawaitable(returned):
             try:
                 returned = await returned
             except BaseException as error:
                 await self._failed(post, error)
-        if returned is None or isinstance(returned, Chunk):
-            return returned
-        raise ProcessorError(
-            post.link.processor_id,
-            "process_output_stream",
-            f"must return a chunk, or None to drop it, not {type(returned).__name__}",
-        )
-
-    def _framed(self, made: Chunk, original: Chunk) -> Chunk:
-        """A chunk that a processor made belongs to this run like any other."""
-        if isinstance(made.payload, dict):
-            made.payload = payload_from_json(made.type, cast("dict[str, Any]", made.payload))
-        if not made.type.startswith("data-"):
-            made.run_id = made.run_id or self._run_id
-            made.from_ = made.from_ or original.from_ or AGENT
-        return made
+            if returned is None:
+                return None
+        if not isinstance(returned, Chunk):
+            raise ProcessorError(
+                post.link.processor_id,
+                "process_output_stream",
+                f"must return a chunk, or None to drop it, not {type(returned).__name__}",
+            )
+        payload: Any = returned.payload
+        if payload.__class__ is dict:
+            returned.payload = payload_from_json(returned.type, payload)
+        if not returned.type.startswith("data-"):
+            returned.run_id = returned.run_id or self._run_id
+            returned.from_ = returned.from_ or original.from_ or AGENT
+        return returned
 
     def tracks(self) -> list[ChunkTrack]:
         """What each processor did with the chunks since the last call; for the observer."""

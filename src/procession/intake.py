@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from .asking import ModelFailure
+from .chunks import Chunk, DeltaPayload
 from .errors import ModelError
 from .frames import step_start_chunk
 from .messages import ToolInvocation, ToolInvocationPart
@@ -17,7 +18,7 @@ from .toolphase import judge_result
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .chunks import Chunk, DeltaPayload, ToolResultPayload
+    from .chunks import ToolResultPayload
     from .run_state import RunState
     from .step import Step
 

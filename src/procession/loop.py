@@ -32,6 +32,7 @@ from .frames import error_chunk, start_chunk, step_finish_chunk, tripwire_chunk
 from .intake import Intake
 from .pipeline import Chain, fold
 from .processor import (
+    ABSENT,
     ProcessAPIErrorArgs,
     ProcessLLMRequestArgs,
     ProcessLLMResponseArgs,
@@ -42,6 +43,7 @@ from .response import mark_boundary, merge
 from .results import OutputResult
 from .returns import (
     apply_messages,
+    apply_nothing,
     apply_step,
     cached_response,
     checked_prompt,
@@ -245,10 +247,7 @@ class Loop:
         step.asked = True
         intake = Intake(run, step)
         beside = run.gate.writes or (intake.has_results and run.pipeline.process_tool_result.writes)
-        if step.replay is None:
-            source = ask(run, model_request(run, step))
-        else:
-            source = _replayed(step.replay)
+        source = self._source(step)
         started = perf_counter()
         self._waiting = True
         try:
@@ -261,8 +260,7 @@ class Loop:
                     await intake.take(read)
                 if run.out:
                     yield run.take_out()
-                if self._interrupted or run.abort_signal is not None:
-                    self._check_signal()
+                self._check_signal()
                 self._waiting = True
             self._waiting = False
         except ModelFailure as failure:
@@ -274,11 +272,15 @@ class Loop:
         finally:
             self._waiting = False
             await source.aclose()
-            if run.observer is not None:
-                report_call(run, step, perf_counter() - started)
+            report_call(run, step, perf_counter() - started)
         await intake.end()
         if run.out:
             yield run.take_out()
+
+    def _source(self, step: Step) -> AsyncGenerator[Sequence[Chunk], None]:
+        if step.replay is not None:
+            return _replayed(step.replay)
+        return ask(self.run, model_request(self.run, step))
 
     # ── after the model ────────────────────────────────────────────────────────────────────────
 
@@ -304,7 +306,7 @@ class Loop:
         step.continues = await self._goes_on(step, result)
         closing = step_finish_chunk(run, step, result, continued=step.continues)
         passed = await run.gate.offer(closing)
-        run.accept(result)
+        run.accept(step, result)
         if passed is not None:
             run.out.append(passed)
         yield run.take_out()
@@ -313,14 +315,14 @@ class Loop:
     async def _response(self, step: Step) -> Batches:
         run = self.run
         args = run.args(ProcessLLMResponseArgs)
-        args.message_list = None
+        args.message_list = ABSENT
         args.chunks = step.cacheable()
         args.model, args.step_number = step.model, step.number
         args.steps = [*run.steps, step.result(run, step.answer.text())]
         args.from_cache, args.warnings = step.from_cache, step.warnings
         args.request, args.raw_response = step.request_info, step.raw_response
         chain = run.pipeline.process_llm_response
-        async for batch in self._phase(chain, args, lambda *_: None):
+        async for batch in self._phase(chain, args, apply_nothing):
             yield batch
 
     async def _review(self, step: Step, text: str) -> Batches:
@@ -410,13 +412,14 @@ class Loop:
         run = self.run
         run.conclude()
         if run.pipeline.process_output_result:
+            before = run.answered()
             try:
                 async for batch in self._last_hooks():
                     yield batch
             except TripWire as wire:
                 block_result(run, wire)
                 raise
-            run.read_back(run.step)
+            run.read_back(before)
         yield await deliver_finish(run, run.step)
 
     async def _last_hooks(self) -> Batches:

@@ -194,6 +194,10 @@ class MessageList:
         """Like `messages()`, in a list that is shared: it is never changed once handed out."""
         return self._sequence.view()
 
+    def held(self) -> list[Message]:
+        """The messages held at this moment, in no particular order; as cheap as a list can be."""
+        return self._sequence.held()
+
     def messages_from(self, source: str) -> list[Message]:
         """A fresh list of the messages of one source, by time."""
         return self._sequence.messages_from(source)
@@ -401,6 +405,10 @@ class MessageList:
     def get_system_messages(self, tag: str | None = None) -> list[dict[str, Any]]:
         """Copies of the bucket's messages; the untagged ones without a tag (R-347)."""
         return [dict(message) for message in self._system.bucket(tag)]
+
+    def system_view(self) -> Sequence[dict[str, Any]]:
+        """All system messages, in a list that is shared: it is never changed once handed out."""
+        return self._system.shown()
 
     def get_all_system_messages(self) -> list[dict[str, Any]]:
         """Copies of the untagged messages, then of the tagged by order of tag creation (R-347)."""

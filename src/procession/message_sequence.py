@@ -91,6 +91,10 @@ class MessageSequence:
             return False
         return len(times) == count or times[count] >= times[count - 1]
 
+    def held(self) -> list[Message]:
+        """A copy of the list as it stands, not ordered."""
+        return self._all.copy()
+
     def newest_time(self) -> datetime | None:
         """When the newest message was created."""
         view = self.view()

@@ -7,15 +7,17 @@ in place by processors, their `type` included (R-033, R-394); a part of an unkno
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from msgspec import field
 
 from .errors import InputError
 from .ids import new_id
 from .records import Record, format_time, parse_time, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "DataPart",

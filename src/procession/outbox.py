@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from .chunks import Chunk, ToolOutputPayload
 from .errors import InputError
@@ -24,12 +24,12 @@ TO_ALL = -1
 TO_CLIENT = 1_000_000
 
 
-def data_chunk(given: Chunk | Mapping[str, Any]) -> Chunk:
+def data_chunk(given: Any) -> Chunk:
     """A chunk as its writer gave it; raises `InputError` unless it is a `data-…` chunk (R-196)."""
     if isinstance(given, Chunk):
         chunk = given
     elif isinstance(given, Mapping):
-        chunk = Chunk.from_json(dict(given))
+        chunk = Chunk.from_json(dict(cast("Mapping[str, Any]", given)))
     else:
         raise InputError(f"writer.custom takes a chunk or a mapping, not {type(given).__name__}")
     if not chunk.type.startswith("data-"):

@@ -88,7 +88,7 @@ class Chain(tuple[Link, ...]):
 class Pipeline:
     """The compiled processors of an agent or a call; immutable, shared by concurrent runs."""
 
-    __slots__ = (*HOOKS, "has_error_processors", "is_empty")
+    __slots__ = (*HOOKS, "changes_messages", "has_error_processors", "is_empty")
 
     process_input: Chain
     process_input_step: Chain
@@ -116,6 +116,8 @@ class Pipeline:
             with suppress(AttributeError):  # a processor may be frozen: the index is a courtesy
                 entry.processor_index = index
         self.has_error_processors = bool(errors)
+        self.changes_messages = any(getattr(self, name) for name in HOOKS)
+        """Whether some hook could change the message list."""
         self.is_empty = not (ins or outs or errors)
 
 
@@ -189,7 +191,7 @@ def verdict_in(error: BaseException | None) -> TripWire | None:
     if isinstance(error, TripWire):
         return error
     if isinstance(error, BaseExceptionGroup):
-        for inner in cast("tuple[BaseException, ...]", error.exceptions):
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             found = verdict_in(inner)
             if found is not None:
                 return found

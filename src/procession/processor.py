@@ -8,7 +8,7 @@ makes one from functions.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar, cast
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -88,7 +88,7 @@ class HookArgs(Generic[M]):
 
     An argument object is valid during the call it was made for: the engine fills it anew for the
     next one. What does not apply is `None`, so reading a documented attribute never fails (R-008).
-    For tests of your own hooks, make one with the values you need: `ProcessOutputStepArgs(text="")`.
+    For tests of your own hooks, make one with what you need: `ProcessOutputStepArgs(text="")`.
     """
 
     message_list: MessageList = ABSENT
@@ -117,6 +117,7 @@ class HookArgs(Generic[M]):
 
     # How the two lists below come about: see the properties.
     _ordered: Sequence[Message] = ()
+    _system: Sequence[SystemMessage] = ()
     _messages: list[Message] | None = None
     _system_messages: list[SystemMessage] | None = None
 
@@ -145,13 +146,13 @@ class HookArgs(Generic[M]):
         """All system messages, untagged then tagged, in a list of its own (R-036)."""
         found = self._system_messages
         if found is None:
-            listed = self.message_list.get_all_system_messages() if self.message_list else ()
-            found = self._system_messages = [dict(message) for message in listed]
+            found = self._system_messages = [dict(message) for message in self._system]
         return found
 
-    def snapshot(self, ordered: Sequence[Message]) -> None:
-        """The engine's: forget what the last processor was shown; `ordered` is never changed."""
+    def snapshot(self, ordered: Sequence[Message], system: Sequence[SystemMessage]) -> None:
+        """The engine's: what the next processor is shown; neither list is ever changed."""
         self._ordered = ordered
+        self._system = system
         self._messages = None
         self._system_messages = None
 
@@ -556,19 +557,21 @@ def processor(
     return made
 
 
-def check_processors(entries: Iterable[Any], where: str) -> list[Any]:
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def check_processors(entries: Any, where: str) -> list[Any]:
     """The entries as a list; raises `ConfigurationError` for one that is no processor (R-011)."""
     if isinstance(entries, str | Mapping) or not isinstance(entries, Iterable):
-        raise ConfigurationError(
-            f"{where} must be a list of processors, not {type(entries).__name__}"
-        )
-    found = list(entries)
+        raise ConfigurationError(f"{where} must be a list of processors, not {_kind(entries)}")
+    found = list(cast("Iterable[Any]", entries))
     for position, entry in enumerate(found):
         name = getattr(entry, "id", None)
         if isinstance(entry, type):
             problem = f"is the class {entry.__name__}: make an instance of it"
         elif not isinstance(name, str) or not name:
-            problem = f"({type(entry).__name__}) needs an id, a text that is not empty"
+            problem = f"({_kind(entry)}) needs an id, a text that is not empty"
         elif not any(callable(getattr(entry, hook, None)) for hook in HOOKS):
             problem = f"({name!r}) has none of the hooks {', '.join(HOOKS)}"
         else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -124,9 +124,10 @@ def _plain(value: Any) -> Any:
     if cls is str or cls is int or cls is bool or cls is float or value is None:
         return value
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items() if v is not UNSET}
+        mapping = cast("Mapping[Any, Any]", value)
+        return {str(k): _plain(v) for k, v in mapping.items() if v is not UNSET}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(v) for v in value]
+        return [_plain(v) for v in cast("list[Any]", value)]
     if isinstance(value, Record):
         return value.to_json()
     if isinstance(value, BaseException):
@@ -134,7 +135,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         return format_time(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return base64.b64encode(value).decode("ascii")
+        return base64.b64encode(cast("bytes", value)).decode("ascii")
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return _plain(dump(mode="json"))

@@ -1,4 +1,4 @@
-"""What belongs to one request: settings for dynamic options, ids, anything a caller adds (R-800)."""
+"""What belongs to one request: settings, ids, anything a caller adds (R-800)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RequestContext:
     def __init__(
         self, entries: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None
     ) -> None:
-        self._entries: dict[str, Any] = dict(entries or {})
+        self._entries: dict[str, Any] = dict(entries) if entries else {}
         self._fixed: Mapping[str, Any] = {}
 
     def for_run(self, fixed: Mapping[str, Any]) -> RequestContext:

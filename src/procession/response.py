@@ -31,6 +31,7 @@ def response_message(run: RunState) -> Message:
             resource_id=run.message_list.resource_id,
         )
         run.message_list.adopt_response(found)
+        run.own_messages.add(found.id)
     return found
 
 
@@ -45,19 +46,27 @@ class Portion:
         self.first = first
         self._known = known
 
-    def parts(self, messages: MessageList) -> list[Part]:
-        """The step's parts as they are now, those of messages that hooks have added included."""
+    def parts(self, messages: MessageList, *, until: Portion | None = None) -> list[Part]:
+        """The step's parts as they are now, those of messages that hooks have added included.
+
+        `until` is the portion of the step behind, where there is one.
+        """
         found: list[Part] = []
         for message in messages.response_messages():
             if message.id == self.message_id:
-                found += message.content.parts[self._begin(message.content.parts) :]
-            elif message.id not in self._known:
+                parts = message.content.parts
+                end = len(parts)
+                if until is not None and until.message_id == self.message_id:
+                    end = until._begin(parts)
+                found += parts[self._begin(parts) : end]
+            elif message.id not in self._known and until is None:
                 found += message.content.parts
         return found
 
-    def text(self, messages: MessageList) -> str:
+    def text(self, messages: MessageList, *, until: Portion | None = None) -> str:
         """The text of the step's text parts."""
-        return "".join(part.text for part in self.parts(messages) if part.type == "text")
+        parts = self.parts(messages, until=until)
+        return "".join(part.text for part in parts if part.type == "text")
 
     def _begin(self, parts: list[Part]) -> int:
         # Hooks may have cut parts before the step's own: its first part, if still there, tells.
@@ -78,8 +87,7 @@ def merge(run: RunState, answer: Answer, portion: Portion | None = None) -> Port
     """
     parts = answer.flush()
     if portion is None:
-        known = {message.id for message in run.message_list.response_messages()}
-        portion = Portion(run.message_id, 0, parts[0] if parts else None, known)
+        portion = Portion(run.message_id, 0, parts[0] if parts else None, _known(run))
         existing = run.message_list.find(run.message_id)
         portion.start = len(existing.content.parts) if existing else 0
     if not parts:
@@ -90,9 +98,16 @@ def merge(run: RunState, answer: Answer, portion: Portion | None = None) -> Port
     answer.parts = []
     if portion.first is None:
         portion.first = parts[0]
-    texts = [part.text for part in content.parts if part.type == "text"]
-    content.content = texts[-1] if texts else content.content
+    text = next((p.text for p in reversed(content.parts) if p.type == "text"), None)
+    content.content = text or content.content
     return portion
+
+
+def _known(run: RunState) -> set[str]:
+    """Ids of the response messages so far, when a hook could add one that is not known then."""
+    if run.pipeline.changes_messages:
+        return {message.id for message in run.message_list.response_messages()}
+    return run.own_messages
 
 
 def _put(parts: list[Part], part: Part) -> None:

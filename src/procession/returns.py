@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from .pipeline import Link
     from .run_state import RunState
 
-__all__ = ["apply_messages", "apply_step", "cached_response", "read_request", "wants_retry"]
+__all__ = [
+    "apply_messages",
+    "apply_nothing",
+    "apply_step",
+    "cached_response",
+    "checked_prompt",
+    "read_request",
+    "wants_retry",
+]
 
 _KEEPS_ON_EMPTY = frozenset({"process_output_step", "process_tool_result"})
 _TWO_PART = frozenset({"process_input", "process_output_step"})
@@ -117,6 +125,10 @@ def apply_step(run: RunState, link: Link, args: ProcessInputStepArgs[Any], retur
         setattr(args, key, tool_map(value) if key == "tools" else value)
 
 
+def apply_nothing(_run: RunState, _link: Link, _args: HookArgs[Any], _returned: Any) -> None:
+    """`process_llm_response` changes nothing for now: what it returns is ignored (R-103)."""
+
+
 def read_request(link: Link, returned: Any) -> ProcessLLMRequestResult:
     """What `process_llm_request` returned, in one form (R-091, R-094, R-097)."""
     if isinstance(returned, ProcessLLMRequestResult):
@@ -136,7 +148,7 @@ def checked_prompt(link: Link, prompt: Any) -> list[dict[str, Any]]:
     """A returned prompt, which must be a list of `{role, content}` entries."""
     if not isinstance(prompt, list | tuple):
         wrong(link, f"'prompt' must be a list of entries, not {type(prompt).__name__}")
-    entries = cast("list[Any]", list(cast("Sequence[Any]", prompt)))
+    entries = list(cast("Sequence[Any]", prompt))
     for entry in entries:
         if not isinstance(entry, dict) or "role" not in entry or "content" not in entry:
             wrong(link, "each entry of 'prompt' needs 'role' and 'content'")

@@ -310,7 +310,7 @@ MastraModelOutput = Run
 
 
 class Starting:
-    """A run that is about to start: `await agent.stream(…)`, or `async with agent.stream(…) as run`."""
+    """A run about to start: `await agent.stream(…)`, or `async with agent.stream(…) as run`."""
 
     __slots__ = ("_open", "_run")
 

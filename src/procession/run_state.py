@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,10 +15,11 @@ from .pipeline import verdict_in
 from .processor import HookArgs, ProcessOutputResultArgs
 from .prompt_files import resolve_files
 from .reminders import send_signal
-from .response import response_message
+from .response import Portion, response_message
 from .results import ResponseInfo, StepResult, Tripwire
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
     from .abort_signal import AbortSignal
@@ -92,6 +92,12 @@ class RunState:
         """Accepted steps."""
         self.all_steps: list[StepResult] = []
         """Accepted steps and rejected attempts, in time."""
+        self.own_messages: set[str] = set()
+        """Ids of the messages that answers of this run went into."""
+        self.portions: list[tuple[StepResult, Portion]] = []
+        """Where each accepted step stands in the response."""
+        self.ids_before: frozenset[str] = frozenset()
+        """Response messages that were there before the loop: added by `process_input`."""
         self.usage = Usage()
         self.verdict: TripWire | None = None
         """A verdict given while something was written; it holds even if a hook swallows it."""
@@ -156,10 +162,11 @@ class RunState:
         args.processor_id = name
         args.state = state
         args.retry_count = self.retry_count
+        messages = self.message_list
         if args.__class__ is ProcessOutputResultArgs:
-            args.snapshot(self.message_list.response_messages())
+            args.snapshot(messages.response_messages(), messages.system_view())
         else:
-            args.snapshot(self.message_list.view())
+            args.snapshot(messages.view(), messages.system_view())
 
     async def send_signal(self, signal: Any) -> Signal:
         """Add a reminder to the conversation (R-713 to R-718)."""
@@ -186,6 +193,8 @@ class RunState:
 
     def begin_attempt(self, step: Step) -> None:
         """A step begins: system messages are what they were when the loop began (R-086)."""
+        if self.step is None:
+            self.ids_before = frozenset(m.id for m in self.message_list.response_messages())
         self.step = step
         self.step_number = step.number
         self.answer = step.answer
@@ -209,10 +218,12 @@ class RunState:
             label = {"modelId": step.model_id, "provider": step.provider}
             message.content.metadata = {**(message.content.metadata or {}), **label}
 
-    def accept(self, result: StepResult) -> None:
+    def accept(self, step: Step, result: StepResult) -> None:
         """A step counts."""
         self.steps.append(result)
         self.all_steps.append(result)
+        if step.portion is not None:
+            self.portions.append((result, step.portion))
         self.add_usage(result.usage)
 
     def add_usage(self, usage: Usage) -> None:
@@ -231,11 +242,24 @@ class RunState:
             self.finish_reason = "error"
             self.text = "".join(result.text for result in self.all_steps if result.accepted)
 
-    def read_back(self, step: Step | None) -> None:
-        """Texts follow what `process_output_result` did to the messages (R-155)."""
-        self.text = joined_text(self.message_list.response_messages())
-        if step is not None and step.portion is not None and self.all_steps:
-            self.all_steps[-1].text = step.portion.text(self.message_list)
+    def answered(self) -> str:
+        """The text of the messages this run has brought about."""
+        messages = self.message_list.response_messages()
+        return joined_text(m for m in messages if m.id not in self.ids_before)
+
+    def read_back(self, before: str) -> None:
+        """Texts follow what `process_output_result` did to the messages (R-155, README 20).
+
+        `before` is what `answered` gave before the hooks ran.
+        """
+        now = self.answered()
+        if now == before:
+            return
+        self.text = now
+        following: Portion | None = None
+        for result, portion in reversed(self.portions):
+            result.text = portion.text(self.message_list, until=following)
+            following = portion
 
     def response(self) -> ResponseInfo:
         """What is known of the last response, with the run's messages in three forms (R-545)."""

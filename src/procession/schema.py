@@ -132,7 +132,7 @@ def check_arguments(name: str, schema: dict[str, Any], arguments: Any) -> None:
     try:
         cls = validator_for(schema)
         cls.check_schema(schema)
-        problems = [
+        problems: list[dict[str, Any]] = [
             {"path": list(error.absolute_path), "problem": _words(error)}
             for error in cls(schema).iter_errors(arguments)
         ]

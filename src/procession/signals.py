@@ -135,10 +135,19 @@ class Signal(Record, kw_only=True):
         """As clients see it: `data-user-message` for type `user`, else `data-signal` (R-715)."""
         data = {
             **self._facts("attributes", "metadata", "transient"),
-            "contents": plain(self.contents),
+            "contents": self._raw_contents(),
         }
         kind = "data-user-message" if self.type == "user" else "data-signal"
         return {"type": kind, "data": data}
+
+    def _raw_contents(self) -> Any:
+        """The contents as they were given, without the time stamps of stored parts."""
+        if isinstance(self.contents, str):
+            return self.contents
+        return [
+            {key: value for key, value in part.to_json().items() if key != "createdAt"}
+            for part in self.contents
+        ]
 
     def _facts(self, *optional: str) -> dict[str, Any]:
         facts: dict[str, Any] = {"id": self.id, "type": self.type, "tagName": self.tag_name}

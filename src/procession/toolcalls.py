@@ -78,7 +78,7 @@ class ToolRunner:
             self._tasks[call.id] = asyncio.create_task(self._limited(call))
 
     async def outcome(self, call: Call, found: list[Outcome]) -> AsyncGenerator[list[Chunk], None]:
-        """Wait for one call; yields what tools write meanwhile, and leaves the outcome in `found`."""
+        """Wait for one call; yields what tools write, and leaves the outcome in `found`."""
         task = self._tasks[call.id]
         async for batch in self._run.outbox.until_done(task):
             yield batch

@@ -109,7 +109,7 @@ async def judge_result(
     result: Any,
     provider_executed: bool | None,
 ) -> Any:
-    """`process_tool_result` for one result; returns the value as the chain left it (R-142, R-148)."""
+    """`process_tool_result` for one result; the value as the chain left it (R-142, R-148)."""
     chain = run.pipeline.process_tool_result
     if not chain:
         return result

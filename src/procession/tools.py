@@ -112,8 +112,8 @@ class Tool(Struct, kw_only=True):
             raise ToolError(f"tool {self.name!r} has nothing to execute: its caller answers it")
         if self.is_async:
             return await cast("Awaitable[Any]", self.execute(arguments, context))
-        result = await asyncio.to_thread(self.execute, arguments, context)
-        return await cast("Awaitable[Any]", result) if inspect.isawaitable(result) else result
+        result: Any = await asyncio.to_thread(self.execute, arguments, context)
+        return await result if inspect.isawaitable(result) else result
 
 
 @overload
@@ -165,7 +165,8 @@ def tool_map(tools: Mapping[str, Tool] | Iterable[Tool] | None) -> dict[str, Too
     if tools is None:
         return {}
     if isinstance(tools, Mapping):
-        named = {name: _as_tool(entry) for name, entry in tools.items()}
+        given = cast("Mapping[str, Any]", tools)
+        named = {name: _as_tool(entry) for name, entry in given.items()}
         return {
             name: entry if entry.name == name else msgspec.structs.replace(entry, name=name)
             for name, entry in named.items()

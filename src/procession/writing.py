@@ -11,7 +11,7 @@ from __future__ import annotations
 import dis
 from functools import lru_cache
 from types import CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,5 +66,6 @@ def _reads_attribute(step: dis.Instruction, after: dis.Instruction | None, argum
     """Whether the argument is loaded last, and an attribute of it is all that is taken."""
     if not step.opname.startswith("LOAD_") or after is None:
         return False
-    last = step.argval[-1] if isinstance(step.argval, tuple) else step.argval
+    value: Any = step.argval
+    last: Any = cast("tuple[Any, ...]", value)[-1] if isinstance(value, tuple) else value
     return last == argument and after.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR")
