@@ -392,7 +392,7 @@ def test_a_mapping_among_a_messages_parts_becomes_a_part() -> None:
     assert isinstance(message.parts[1], TextPart)
 
 
-SAFE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=6)
+SAFE = st.text("aé\U0001f600 _Z", max_size=6)
 SAFE_JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | SAFE,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(SAFE, inner, max_size=2),

@@ -117,7 +117,7 @@ def test_editing_a_time_moves_the_message() -> None:
 
 def test_a_time_that_is_none_is_refused_with_a_remedy() -> None:
     messages = MessageList().add([at(0), at(1)], "input")
-    messages.messages()[0].created_at = datetime(2025, 1, 1)  # noqa: DTZ001 - the mistake itself
+    messages.messages()[0].created_at = datetime(2025, 1, 1)
     with pytest.raises(InputError, match="time zone"):
         messages.messages()
 
