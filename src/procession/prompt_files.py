@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, cast
+from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
@@ -167,10 +168,14 @@ def _http_client() -> Any:
 
 def _read_plainly(url: str) -> tuple[bytes, str | None]:
     request = Request(url, headers={"User-Agent": "procession"})
-    with urlopen(request, timeout=TIMEOUT_SECONDS) as response:
-        data: bytes = response.read(MAX_BYTES + 1)
-        _bound(len(data))
-        return data, _media_type(response.headers.get("content-type"))
+    try:
+        with urlopen(request, timeout=TIMEOUT_SECONDS) as response:
+            data: bytes = response.read(MAX_BYTES + 1)
+            _bound(len(data))
+            return data, _media_type(response.headers.get("content-type"))
+    except HTTPError as refused:
+        refused.close()  # it holds the connection
+        raise
 
 
 def _bound(size: int) -> None:
