@@ -336,6 +336,26 @@ def test_role_tool_messages_give_results_to_their_calls() -> None:
     assert call.tool_invocation.args == {"a": 1}
 
 
+def test_tool_results_from_memory_stay_remembered() -> None:
+    """R-335, R-338: only a result that came with this run is to be saved"""
+    history = [
+        {
+            "id": "old",
+            "role": "assistant",
+            "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "t", "input": {}}],
+        },
+        {
+            "role": "tool",
+            "content": [{"type": "tool-result", "toolCallId": "c", "toolName": "t", "result": 1}],
+        },
+    ]
+    messages = MessageList().add(history, "memory")
+    assert messages.source_of("old") == "memory"
+    messages = MessageList().add(history[:1], "memory").add(history[1:], "input")
+    assert messages.source_of("old") == "response"
+    assert [m.id for m in messages.drain_unsaved_messages()] == ["old"]
+
+
 # -- removing -----------------------------------------------------------------------------------
 
 

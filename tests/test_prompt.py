@@ -345,6 +345,13 @@ def test_provider_executed_tools_stay_in_the_assistant_entry() -> None:
     assert answer(tool("A", "call", provider_executed=True)) == []  # G-E7
 
 
+def test_a_part_of_another_type_may_become_text() -> None:
+    """R-394: a part that becomes `text` without having a text says nothing"""
+    part, unknown = ReasoningPart(reasoning="r"), Part(type="novel", extra={"text": "x"})
+    part.type = unknown.type = "text"
+    assert answer(part, unknown) == [said(text("x"))]
+
+
 def test_prompt_is_plain_data() -> None:
     """R-398"""
 

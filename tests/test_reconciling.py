@@ -124,3 +124,14 @@ def test_replaced_message_of_another_thread_is_refused() -> None:
     messages = MessageList("t").add(at(0, "a"), "input")
     with pytest.raises(InputError, match="thread_id"):
         messages.reconcile(messages.view(), [messages.view()[0].replace(thread_id="o")], "input")
+
+
+def test_an_id_that_was_edited_in_place_is_followed() -> None:
+    """R-033, R-158: the message stays one"""
+    messages = three()
+    shown = messages.messages()
+    shown[0].id = "new"
+    messages.reconcile(shown, shown, "input")
+    assert ids(messages) == ["new", "c", "i"]
+    assert messages.source_of("new") == "memory"
+    assert messages.find("m") is None

@@ -15,6 +15,7 @@ from .prompt_parts import (
     denial,
     has_outcome,
     is_url,
+    said_by,
     with_options,
 )
 from .records import plain
@@ -100,8 +101,8 @@ def _assistant(
 def _said(part: Part) -> list[Form]:
     """A text, file or reasoning part; reasoning gives one form for each detail (R-381)."""
     kind = part.type
-    if kind == "text" and part.text:
-        forms = [{"type": "text", "text": part.text}]
+    if kind == "text" and said_by(part):
+        forms = [{"type": "text", "text": said_by(part)}]
     elif kind == "file":
         forms = [_file(part)]
     elif kind == "reasoning" and isinstance(part, ReasoningPart):

@@ -298,6 +298,23 @@ def _clean_record(record: Record) -> None:
                 setattr(record, name, made)
 
 
+def millis(moment: datetime) -> int:
+    """Epoch milliseconds, as parts are stamped."""
+    return int(moment.timestamp() * 1000)
+
+
+def stamp(message: Message) -> int:
+    """Give the parts without a time stamp that of the message; returns how many parts (R-329)."""
+    parts = message.content.parts
+    moment: int | None = None
+    for part in parts:
+        if part.created_at is None:
+            if moment is None:
+                moment = millis(message.created_at)
+            part.created_at = moment
+    return len(parts)
+
+
 def _cleaned(value: Any) -> Any:
     """As `clean_json`, but what is no plain data stays what it is: the caller's own object."""
     if isinstance(value, str):

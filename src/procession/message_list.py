@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct, field
@@ -19,16 +19,18 @@ from .message_input import (
     ToolResults,
     admit,
     lacks_time,
+    millis,
     read_messages,
+    stamp,
 )
 from .message_sequence import MessageSequence, ResponseMark
 from .message_views import Clearing, Views
-from .messages import Message, StepStartPart
+from .messages import Message, StepStartPart, ToolInvocationPart
 from .prompt import provider_prompt
 from .prompt_memo import isolated
 from .records import clean_json
-from .signals import Signal
-from .system_messages import SavedSystem, SystemMessages
+from .signals import Signal, is_transient, repeats
+from .system_messages import WithSystemMessages
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -56,7 +58,7 @@ class StoredChanges(Struct):
         return bool(self.replaced or self.deleted)
 
 
-class MessageList:
+class MessageList(WithSystemMessages):
     """The messages of one run, in order of time.
 
     Message objects that are added stay the caller's own, live objects: what is edited in them
@@ -72,6 +74,7 @@ class MessageList:
         generate_message_id: Callable[[], str] | None = None,
         filter_incomplete_tool_calls: bool = True,
     ) -> None:
+        super().__init__()
         self.thread_id = thread_id
         self.resource_id = resource_id
         self.keeps_pending = not filter_incomplete_tool_calls
@@ -83,7 +86,6 @@ class MessageList:
         self.clear = Clearing(self)
         """`clear.all`, `clear.input`, `clear.response` (R-337)."""
         self._sequence = MessageSequence(generate_message_id)
-        self._system = SystemMessages()
 
     # -- adding -----------------------------------------------------------------------------
 
@@ -113,7 +115,7 @@ class MessageList:
                 self._system.add(item.message)
         elif isinstance(item, ToolResults):
             for part in item.parts:
-                self.update_tool_invocation(part)
+                self._put_outcome(part, None, source)
         elif source == "system":
             raise InputError(f"source 'system' is for system messages, not for role {item.role!r}")
         else:
@@ -131,7 +133,7 @@ class MessageList:
         if lacks_time(message):
             message.created_at = known.created_at if known else sequence.next_time()
         if source in _STAMPED and memo.stamped != len(message.content.parts):
-            memo.stamped = _stamp(message)
+            memo.stamped = stamp(message)
         target = known
         if target is None and may_fold and source == "response" and message.role == "assistant":
             target = sequence.last_response()
@@ -172,7 +174,7 @@ class MessageList:
         sequence = self._sequence
         made = Signal.of(signal, id=sequence.new_id(), created_at=sequence.next_time())
         if made.transient:
-            self.remove_by_ids([m.id for m in sequence.view() if _repeats(m, made)])
+            self.remove_by_ids([m.id for m in sequence.view() if repeats(m, made)])
         self._enter(made.to_db_message(), _SOURCES[source])
         return made
 
@@ -270,17 +272,21 @@ class MessageList:
         the message's. A remembered message becomes part of the response, so that it is saved.
         Returns False, and changes nothing, for an unknown call id.
         """
-        new = invocation_part(part)
+        return self._put_outcome(invocation_part(part), metadata, "response")
+
+    def _put_outcome(
+        self, new: ToolInvocationPart, metadata: Mapping[str, Any] | None, source: str
+    ) -> bool:
         call_id = new.tool_invocation.tool_call_id
         for message in reversed(self._sequence.view()):
             known = find_call(message.content.parts, call_id)
             if known is not None:
                 put_outcome(known, new)
                 if metadata:
-                    message.content.metadata = merged(
-                        message.content.metadata, clean_json(dict(metadata))
-                    )
-                self._sequence.touch(message.id)
+                    content = message.content
+                    content.metadata = merged(content.metadata, clean_json(dict(metadata)))
+                if source != "memory":
+                    self._sequence.touch(message.id)
                 return True
         return False
 
@@ -291,7 +297,7 @@ class MessageList:
                 parts = message.content.parts
                 if parts and parts[-1].type == "step-start":
                     return False
-                parts.append(StepStartPart(created_at=_millis(self._sequence.now())))
+                parts.append(StepStartPart(created_at=millis(self._sequence.now())))
                 return True
         return False
 
@@ -320,9 +326,9 @@ class MessageList:
 
         Transient signals are never among them (R-723).
         """
-        found = [m for m in self._sequence.drain() if not _is_transient(m)]
+        found = [m for m in self._sequence.drain() if not is_transient(m)]
         for message in found:
-            _stamp(message)
+            stamp(message)
         return found
 
     # -- what the engine needs --------------------------------------------------------------
@@ -341,6 +347,7 @@ class MessageList:
                 "a list of messages is expected, not a single one: return [message]"
             )
         incoming = read_messages(returned)
+        self._sequence.follow_ids()
         kept = {item.id for item in incoming if isinstance(item, Message)}
         gone = [message.id for message in before if message.id not in kept]
         if gone:
@@ -364,7 +371,7 @@ class MessageList:
         if lacks_time(message):
             message.created_at = known.created_at
         if source in _STAMPED and memo.stamped != len(message.content.parts):
-            memo.stamped = _stamp(message)
+            memo.stamped = stamp(message)
         self._sequence.swap(known, message)
 
     def mark_response(self) -> ResponseMark:
@@ -391,97 +398,3 @@ class MessageList:
         self._sequence.deserialize(state)
         self._system.deserialize(state)
         return self
-
-    # -- system messages (section 5) ----------------------------------------------------------
-
-    def add_system(self, messages: Any, tag: str | None = None) -> MessageList:
-        """Add a text, a system message or a list of these to a bucket, each content once (R-346).
-
-        Raises `InputError` for another role.
-        """
-        self._system.add(messages, tag)
-        return self
-
-    def get_system_messages(self, tag: str | None = None) -> list[dict[str, Any]]:
-        """Copies of the bucket's messages; the untagged ones without a tag (R-347)."""
-        return [dict(message) for message in self._system.bucket(tag)]
-
-    def system_view(self) -> Sequence[dict[str, Any]]:
-        """All system messages, in a list that is shared: it is never changed once handed out."""
-        return self._system.shown()
-
-    def get_all_system_messages(self) -> list[dict[str, Any]]:
-        """Copies of the untagged messages, then of the tagged by order of tag creation (R-347)."""
-        return [dict(message) for message in self._system.shown()]
-
-    def clear_system_messages(self, tag: str | None = None) -> MessageList:
-        """Empty a bucket (R-348)."""
-        self._system.clear(tag)
-        return self
-
-    def replace_all_system_messages(self, messages: Any) -> MessageList:
-        """Replace the untagged messages; tagged ones stay (R-349)."""
-        self._system.replace_untagged(messages)
-        return self
-
-    def replace_system(self, messages: Any) -> None:
-        """Replace all system messages; those equal to a tagged one keep their tag (R-087)."""
-        self._system.replace_all(messages)
-
-    def save_system(self) -> SavedSystem:
-        """All buckets as they are, for `restore_system` (R-086)."""
-        return self._system.save()
-
-    def restore_system(self, saved: SavedSystem) -> None:
-        """Put all buckets back; feedback stays (R-086)."""
-        self._system.restore(saved)
-
-    def add_feedback(self, text: str) -> None:
-        """Add retry feedback, which only prompts show, behind the untagged messages (R-176)."""
-        self._system.add_feedback(text)
-
-
-def _millis(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)
-
-
-def _stamp(message: Message) -> int:
-    """Give the parts without a time stamp that of the message (R-329)."""
-    parts = message.content.parts
-    moment: int | None = None
-    for part in parts:
-        if part.created_at is None:
-            if moment is None:
-                moment = _millis(message.created_at)
-            part.created_at = moment
-    return len(parts)
-
-
-def _signal_facts(message: Message) -> dict[str, Any]:
-    metadata = message.content.metadata or {}
-    facts: Any = metadata.get("signal") if message.role == "signal" else None
-    return cast("dict[str, Any]", facts) if isinstance(facts, dict) else {}
-
-
-def _is_transient(message: Message) -> bool:
-    return bool(_signal_facts(message).get("transient"))
-
-
-def _repeats(message: Message, signal: Signal) -> bool:
-    """Whether a message is an earlier copy of a transient signal."""
-    if not _is_transient(message):
-        return False
-    earlier = Signal.from_message(message)
-    return (
-        earlier.type == signal.type
-        and earlier.tag_name == signal.tag_name
-        and earlier.attributes == signal.attributes
-        and _said(earlier) == _said(signal)
-    )
-
-
-def _said(signal: Signal) -> Collection[Any]:
-    contents = signal.contents
-    if isinstance(contents, str):
-        return contents
-    return [part.replace(created_at=None) for part in contents]

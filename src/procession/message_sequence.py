@@ -58,6 +58,7 @@ class MessageSequence:
         self._all: list[Message] = []
         self._index: dict[str, Message] = {}
         self._sources: dict[str, str] = {}
+        self._responses: dict[str, Message] = {}
         self._bulk: _Bulk | None = None
         self._saved: set[str] = set()
         self._moved: dict[str, str] = {}
@@ -139,6 +140,8 @@ class MessageSequence:
 
     def messages_from(self, source: str) -> list[Message]:
         """A fresh list of the messages of one source, by time."""
+        if source == "response":  # asked at every step, and few: no pass over a long history
+            return sorted(self._responses.values(), key=_created_at)
         if self._bulk is not None and source == self._bulk.source:
             self._index_all()
         sources = self._sources
@@ -190,31 +193,49 @@ class MessageSequence:
         """Append a message whose id is new."""
         self._all.append(message)
         self._index[message.id] = message
-        self._sources[message.id] = source
+        self._put_source(message, source)
         self._saved.discard(message.id)
         self._view = None
+
+    def _put_source(self, message: Message, source: str) -> None:
+        self._sources[message.id] = source
+        if source == "response":
+            self._responses[message.id] = message
+        else:
+            self._responses.pop(message.id, None)
+
+    def follow_ids(self) -> None:
+        """Find messages under their present ids: a hook may have edited an id in place."""
+        self._index_all()
+        for key, message in list(self._index.items()):
+            if message.id != key and message.id not in self._index:
+                self._index[message.id] = self._index.pop(key)
+                self._put_source(message, self._sources.pop(key))
+                self._responses.pop(key, None)
+                self._moved.pop(key, None)
+                self._saved.discard(key)
 
     def swap(self, known: Message, message: Message) -> None:
         """Put a message in the place of another; the source stays."""
         self._index_all()
         source = self._sources.pop(known.id)
         self._index.pop(known.id, None)
+        self._responses.pop(known.id, None)
         position = next(i for i, held in enumerate(self._all) if held is known)
         self._all[position] = message
         self._index[message.id] = message
-        self._sources[message.id] = source
+        self._put_source(message, source)
         self._saved.discard(message.id)
         self._view = None
 
     def move(self, id: str, source: str) -> None:
         """A message was added again: it gets the new source, unless that is memory (R-332)."""
-        self._index_all()
-        old = self._sources[id]
-        if source == "memory":
+        message, old = self.find(id), self._sources[id]
+        if source == "memory" or message is None:
             return
         if source == "response" and old != "response":
             self._moved[id] = old
-        self._sources[id] = source
+        self._put_source(message, source)
         self._saved.discard(id)
 
     def touch(self, id: str) -> None:
@@ -225,10 +246,10 @@ class MessageSequence:
 
     def remove(self, ids: Iterable[str]) -> list[Message]:
         """Delete messages; returns those that were there, by time."""
-        self._index_all()
-        gone = {id for id in ids if id in self._index}
+        gone = {id for id in ids if self.find(id) is not None}
         if not gone:
             return []
+        self._index_all()
         index = self._index
         removed = {id: index.pop(id) for id in gone}
         found = [m for m in self.view() if removed.get(m.id) is m]
@@ -236,6 +257,7 @@ class MessageSequence:
         self._all = [m for m in self._all if id(m) not in objects]
         for key in gone:
             self._sources.pop(key, None)
+            self._responses.pop(key, None)
             self._moved.pop(key, None)
             self._saved.discard(key)
         self._view = None
@@ -243,13 +265,15 @@ class MessageSequence:
 
     def drain(self) -> list[Message]:
         """Input and response messages that were not drained before."""
-        self._index_all()
-        sources, saved = self._sources, self._saved
+        if self._bulk is not None and self._bulk.source == "input":
+            self._index_all()
+        index, saved = self._index, self._saved
         found = [
-            message
-            for message in self.view()
-            if message.id not in saved and sources.get(message.id) in ("input", "response")
+            index[id]
+            for id, source in self._sources.items()
+            if id not in saved and source in ("input", "response")
         ]
+        found.sort(key=_created_at)
         saved.update(message.id for message in found)
         return found
 
@@ -277,7 +301,7 @@ class MessageSequence:
         since = [m.id for m in self.messages_from("response") if m.id not in kept]
         for id in since:
             if id in self._moved:
-                self._sources[id] = self._moved.pop(id)
+                self._put_source(self._index[id], self._moved.pop(id))
         self.remove([id for id in since if self._sources.get(id) == "response"])
         for marked in mark:
             message, content = marked.message, marked.content
@@ -310,6 +334,9 @@ class MessageSequence:
         self._all = [Message.from_json(dict(form)) for form in state["messages"]]
         self._index = {message.id: message for message in self._all}
         self._sources = dict(state["sources"])
+        self._responses = {
+            id: message for id, message in self._index.items() if self._sources[id] == "response"
+        }
         self._saved = set(state.get("saved", ()))
         self._bulk, self._view, self._moved = None, None, {}
 

@@ -18,6 +18,7 @@ from .prompt_parts import (
     assistant_part,
     attachment_parts,
     has_outcome,
+    said_by,
     tool_call,
     tool_result,
     user_content,
@@ -243,7 +244,7 @@ def block_starts(parts: Sequence[Part], begin: int, keep_pending: bool) -> list[
 
 def _says_something(part: Part) -> bool:
     kind = part.type
-    return kind in ("reasoning", "file") or (kind == "text" and bool(part.text))
+    return kind in ("reasoning", "file") or (kind == "text" and bool(said_by(part)))
 
 
 def _block_entries(parts: Sequence[Part], options: Any, keep_pending: bool) -> Entries:

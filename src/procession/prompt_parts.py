@@ -61,8 +61,16 @@ def with_options(entry: Entry, options: Any) -> Entry:
 
 def text_entry(part: Part) -> Entry | None:
     """A text part; an empty one gives nothing."""
-    text = clean_text(part.text)
-    return with_options({"type": "text", "text": text}, part.provider_metadata) if text else None
+    text = said_by(part)
+    if not text:
+        return None
+    return with_options({"type": "text", "text": clean_text(text)}, part.provider_metadata)
+
+
+def said_by(part: Part) -> str:
+    """The text of a part of type `text`, which may have been another part before (R-394)."""
+    text = getattr(part, "text", None)
+    return text if isinstance(text, str) else ""
 
 
 def user_content(parts: Iterable[Part]) -> list[Entry]:

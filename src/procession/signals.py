@@ -15,7 +15,7 @@ from .messages import FilePart, Message, MessageContent, Part, TextPart
 from .prompt_parts import as_part, user_content
 from .records import Record, clean_json, clean_text, format_time, parse_time, plain
 
-__all__ = ["Signal", "rendered_parts", "signal_content"]
+__all__ = ["Signal", "is_transient", "rendered_parts", "repeats", "signal_content"]
 
 _TAGS = {
     "user": "user",
@@ -200,6 +200,32 @@ def _stored_contents(message: Message) -> str | list[Part]:
 def signal_content(message: Message) -> list[dict[str, Any]]:
     """The prompt content of a stored signal message (R-359)."""
     return user_content(rendered_parts(Signal.from_message(message)))
+
+
+def is_transient(message: Message) -> bool:
+    """Whether a message is a signal for the current run only (R-723)."""
+    facts: Any = (message.content.metadata or {}).get("signal") if message.role == "signal" else 0
+    return isinstance(facts, dict) and bool(cast("dict[str, Any]", facts).get("transient"))
+
+
+def repeats(message: Message, signal: Signal) -> bool:
+    """Whether a message is an earlier copy of a transient signal."""
+    if not is_transient(message):
+        return False
+    earlier = Signal.from_message(message)
+    return (
+        earlier.type == signal.type
+        and earlier.tag_name == signal.tag_name
+        and earlier.attributes == signal.attributes
+        and _unstamped(earlier) == _unstamped(signal)
+    )
+
+
+def _unstamped(signal: Signal) -> Any:
+    contents = signal.contents
+    if isinstance(contents, str):
+        return contents
+    return [part.replace(created_at=None) for part in contents]
 
 
 def rendered_parts(signal: Signal) -> list[Part]:

@@ -5,14 +5,14 @@ A system message is plain data, `{"role": "system", "content": str, "providerOpt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self, cast
 
 from .errors import InputError
 from .message_input import NotAMessageError, SystemEntry, read_messages
 from .records import clean_text
 
-__all__ = ["SavedSystem", "SystemMessages", "system_message"]
+__all__ = ["SavedSystem", "SystemMessages", "WithSystemMessages", "system_message"]
 
 SystemMessage = dict[str, Any]
 SavedSystem = tuple[list[SystemMessage], dict[str, list[SystemMessage]]]
@@ -158,6 +158,59 @@ class SystemMessages:
         tagged: Mapping[str, Any] = state.get("taggedSystemMessages", {})
         self.tagged = {tag: list(bucket) for tag, bucket in tagged.items()}
         self.feedback = list(state.get("feedback", ()))
+
+
+class WithSystemMessages:
+    """The part of `MessageList` that is about system messages."""
+
+    def __init__(self) -> None:
+        self._system = SystemMessages()
+
+    def add_system(self, messages: Any, tag: str | None = None) -> Self:
+        """Add a text, a system message or a list of these to a bucket, each content once (R-346).
+
+        Raises `InputError` for another role.
+        """
+        self._system.add(messages, tag)
+        return self
+
+    def get_system_messages(self, tag: str | None = None) -> list[dict[str, Any]]:
+        """Copies of the bucket's messages; the untagged ones without a tag (R-347)."""
+        return [dict(message) for message in self._system.bucket(tag)]
+
+    def system_view(self) -> Sequence[dict[str, Any]]:
+        """All system messages, in a list that is shared: it is never changed once handed out."""
+        return self._system.shown()
+
+    def get_all_system_messages(self) -> list[dict[str, Any]]:
+        """Copies of the untagged messages, then of the tagged by order of tag creation (R-347)."""
+        return [dict(message) for message in self._system.shown()]
+
+    def clear_system_messages(self, tag: str | None = None) -> Self:
+        """Empty a bucket (R-348)."""
+        self._system.clear(tag)
+        return self
+
+    def replace_all_system_messages(self, messages: Any) -> Self:
+        """Replace the untagged messages; tagged ones stay (R-349)."""
+        self._system.replace_untagged(messages)
+        return self
+
+    def replace_system(self, messages: Any) -> None:
+        """Replace all system messages; those equal to a tagged one keep their tag (R-087)."""
+        self._system.replace_all(messages)
+
+    def save_system(self) -> SavedSystem:
+        """All buckets as they are, for `restore_system` (R-086)."""
+        return self._system.save()
+
+    def restore_system(self, saved: SavedSystem) -> None:
+        """Put all buckets back; feedback stays (R-086)."""
+        self._system.restore(saved)
+
+    def add_feedback(self, text: str) -> None:
+        """Add retry feedback, which only prompts show, behind the untagged messages (R-176)."""
+        self._system.add_feedback(text)
 
 
 def _add_once(bucket: list[SystemMessage], message: SystemMessage) -> None:

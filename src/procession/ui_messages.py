@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from .core_messages import hidden
 from .messages import ReasoningPart, TextPart, ToolInvocationPart
-from .prompt_parts import as_part, attachment_parts, base64_text, denial, is_url, reasoning_text
+from .prompt_parts import (
+    as_part,
+    attachment_parts,
+    base64_text,
+    denial,
+    is_url,
+    reasoning_text,
+    said_by,
+)
 from .records import format_time, plain
 from .signals import Signal
 
@@ -87,7 +95,7 @@ def _part(part: Part) -> Form:
 
 
 def _text(part: Part) -> Form:
-    return {"type": "text", "text": part.text}
+    return {"type": "text", "text": said_by(part)}
 
 
 def _reasoning(part: Part) -> Form:
