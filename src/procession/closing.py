@@ -37,13 +37,12 @@ __all__ = [
 ]
 
 
-async def reject(
-    run: RunState, step: Step, wire: TripWire | None
-) -> AsyncGenerator[list[Chunk], None]:
+async def reject(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:
     """An attempt does not count: it is taken back and closed, another may follow (R-173 to R-179).
 
-    `wire` is the abort that rejected it; after an API error there is none, and no feedback.
+    An abort gives feedback to the model, an API error does not.
     """
+    wire = step.wire
     run.message_list.restore_response(step.mark)
     run.answer = None
     result = step.rejected("retry", wire)
@@ -51,8 +50,7 @@ async def reject(
         run.all_steps.append(result)
         run.add_usage(result.usage)
     if step.started:
-        closing = step_finish_chunk(run, step, result, continued=True, wire=wire)
-        passed = await run.gate.offer(closing)
+        passed = await run.gate.offer(step_finish_chunk(run, step, result))
         if passed is not None:
             run.out.append(passed)
     run.retry_count += 1
@@ -101,6 +99,7 @@ def block_result(run: RunState, wire: TripWire) -> None:
 
 def record_failure(run: RunState, step: Step, error: Exception) -> StepResult:
     """The model failed for good: what it said so far stays, with an error part (R-209, R-552)."""
+    step.answer.finish_reason = "error"
     step.portion = merge(run, step.answer, step.portion)
     for call in step.answer.calls.values():
         if call.part.tool_invocation.state == "call":
@@ -118,8 +117,9 @@ def record_failure(run: RunState, step: Step, error: Exception) -> StepResult:
     return result
 
 
-def broken(run: RunState, step: Step | None, error: BaseException) -> list[Chunk]:
+def broken(run: RunState, error: BaseException) -> list[Chunk]:
     """A hook raised: the list holds what was accepted before, awaiting a result raises (R-188)."""
+    step = run.step
     if step is not None and not step.recorded:
         run.message_list.restore_response(step.mark)
         if step.asked:
@@ -129,19 +129,21 @@ def broken(run: RunState, step: Step | None, error: BaseException) -> list[Chunk
     run.error = error
     run.raises = True
     run.text = "".join(result.text for result in run.steps)
-    return [error_chunk(run, error)]
+    return [*run.take_out(), error_chunk(run, error)]
 
 
-async def stopped_by_caller(run: RunState, step: Step | None) -> list[Chunk]:
+async def stopped_by_caller(run: RunState) -> list[Chunk]:
     """The abort signal fired: `abort`, then `finish` with reason `aborted` (R-555 to R-559)."""
-    cut_off(run, step)
+    step = run.step
+    cut_off(run)
     partial = run.all_steps[-1].text if step is not None and step.interrupted else ""
     await run.call_back("on_abort", {"steps": list(run.steps), "text": partial})
-    return [abort_chunk(run), finish_chunk(run, step)]
+    return [*run.take_out(), abort_chunk(run), finish_chunk(run)]
 
 
-def cut_off(run: RunState, step: Step | None) -> None:
+def cut_off(run: RunState) -> None:
     """The caller stopped the run: what was delivered stays, marked interrupted, calls closed."""
+    step = run.step
     if run.ended:
         return
     if step is not None and not step.recorded and (step.asked or step.answer.parts):
@@ -163,15 +165,16 @@ def cut_off(run: RunState, step: Step | None) -> None:
     run.text = "".join(r.text for r in run.all_steps if r.accepted)
 
 
-async def deliver_finish(run: RunState, step: Step | None) -> list[Chunk]:
+async def deliver_finish(run: RunState) -> list[Chunk]:
     """The regular end: everything is settled before `finish` is delivered (R-056, R-057)."""
     if run.error is None:
         _end(run, "success", run.finish_reason)
-        await run.call_back("on_finish", FullOutput(run))
+        if "on_finish" in run.callbacks:
+            await run.call_back("on_finish", FullOutput(run))
     else:
         _end(run, "failed", "error")
     await settle(run)
-    return [*run.take_out(), finish_chunk(run, step)]
+    return [*run.take_out(), finish_chunk(run)]
 
 
 def _end(run: RunState, status: str, reason: str | None) -> None:

@@ -62,27 +62,20 @@ def step_start_chunk(run: RunState, step: Step) -> Chunk:
     return frame(run, "step-start", payload)
 
 
-def step_finish_chunk(
-    run: RunState,
-    step: Step,
-    result: StepResult,
-    *,
-    continued: bool,
-    wire: TripWire | None = None,
-) -> Chunk:
-    """`step-finish`; `wire` is what rejected the attempt, if an abort did (R-178).
+def step_finish_chunk(run: RunState, step: Step, result: StepResult) -> Chunk:
+    """`step-finish`, also of an attempt that does not count (R-178).
 
     The text of a rejected attempt is what it had delivered: the deltas have left.
     """
     outcome = StepOutcome(
         reason=result.finish_reason,
-        is_continued=continued,
+        is_continued=step.continues,
         warnings=result.warnings or UNSET,
         raw_reason=step.answer.raw_reason or UNSET,
     )
-    if wire is not None:
-        outcome.retry_reason = wire.reason
-        outcome.retry_processor_id = wire.processor_id or UNSET
+    if step.wire is not None:
+        outcome.retry_reason = step.wire.reason
+        outcome.retry_processor_id = step.wire.processor_id or UNSET
     payload = FinishPayload(
         message_id=run.message_id,
         step_result=outcome,
@@ -98,8 +91,9 @@ def step_finish_chunk(
     return frame(run, "step-finish", payload)
 
 
-def finish_chunk(run: RunState, last: Step | None) -> Chunk:
+def finish_chunk(run: RunState) -> Chunk:
     """`finish`: the run's reason and summed usage, the last step's text and calls (R-507)."""
+    last = run.step
     result = run.all_steps[-1] if run.all_steps else None
     payload = FinishPayload(
         message_id=run.message_id,

@@ -50,7 +50,8 @@ class Intake:
         self._halves: dict[str, str] = {}
         """Halves of surrogate pairs that the provider cut, by block."""
         self._keeps_raw = bool(run.pipeline.process_llm_response)
-        self.has_results = bool(run.pipeline.process_tool_result)
+        self.writes = run.gate.writes or run.pipeline.process_tool_result.writes
+        """Whether a hook that is called on the way may write while it runs."""
 
     async def take(self, read: Sequence[Chunk]) -> None:
         """Take in what one read delivered, chunk by chunk; what passes is in `run.out`.

@@ -46,11 +46,10 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     run.extensions = extensions
     run.streaming = streaming
     await _fill(agent, run, given, options)
-    loop = Loop(run)
-    _listen_to_signal(loop)
+    _listen_to_signal(run)
     if pipeline.process_input:
         await _process_input(run)
-    return Run(loop)
+    return Run(Loop(run))
 
 
 async def _process_input(run: RunState) -> None:
@@ -190,9 +189,9 @@ def _own(run: RunState, given: Any) -> Any:
     return given
 
 
-def _listen_to_signal(loop: Loop) -> None:
+def _listen_to_signal(run: RunState) -> None:
     """A fired signal wakes the wait for the model, from whatever thread it is fired."""
-    signal = loop.run.abort_signal
+    signal = run.abort_signal
     if signal is None:
         return
     if not hasattr(signal, "add_callback"):
@@ -201,6 +200,6 @@ def _listen_to_signal(loop: Loop) -> None:
 
     def wake() -> None:
         if not events.is_closed():
-            events.call_soon_threadsafe(loop.interrupt)
+            events.call_soon_threadsafe(run.interruption.interrupt)
 
-    loop.run.on_release = signal.add_callback(wake)
+    run.on_release = signal.add_callback(wake)

@@ -95,7 +95,7 @@ class Outbox:
 
     async def write(self, chunk: Chunk, after: int) -> None:
         """Bring a chunk on its way; returns when it has been delivered (R-517)."""
-        if not self._attending or asyncio.current_task() is self._run.engine_task:
+        if not self._attending or asyncio.current_task() is self._run.interruption.puller:
             # The pull itself runs the hook: what it writes goes into the batch under way.
             await self._run.deliver_written(chunk, after)
             return

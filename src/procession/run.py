@@ -68,7 +68,6 @@ class Run:
     """
 
     def __init__(self, loop: Loop) -> None:
-        self._loop = loop
         self._state = loop.run
         self._engine: AsyncGenerator[list[Chunk], None] = loop.chunks()
         self._delivered: list[Chunk] = []
@@ -153,7 +152,8 @@ class Run:
             return
         self._busy = True
         state = self._state
-        state.engine_task = current_task()
+        stop = state.interruption
+        stop.puller = current_task()
         try:
             batch = await self._engine.__anext__()
             self._delivered += batch
@@ -165,7 +165,7 @@ class Run:
             self._done = True
             raise
         finally:
-            state.engine_task = None
+            stop.puller = None
             self._busy = False
             if self._others:
                 self._wake_others()
@@ -286,7 +286,7 @@ class Run:
     async def aclose(self) -> None:
         """Stop the run, if it has not ended: close the connection, cancel tools, settle."""
         if self._busy:
-            self._loop.interrupt(anywhere=True)
+            self._state.interruption.interrupt(anywhere=True)
             while self._busy:
                 await self._pull()
             await self.drain()

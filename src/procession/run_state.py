@@ -9,24 +9,23 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from .answer import put_data_part
 from .chunks import Chunk, Usage
 from .gate import Gate
+from .interruption import Interruption
 from .messages import joined_text
 from .outbox import TO_CLIENT, Outbox, StreamWriter
 from .pipeline import verdict_in
 from .processor import HookArgs, ProcessOutputResultArgs
-from .prompt_files import resolve_files
 from .reminders import send_signal
 from .response import Portion, response_message
 from .results import ResponseInfo, StepResult, Tripwire
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
     from .abort_signal import AbortSignal
     from .answer import Answer
     from .errors import TripWire
     from .message_list import MessageList
-    from .model import LanguageModel, ModelSettings, ModelSpec, Prompt, ToolChoice
+    from .model import LanguageModel, ModelSettings, ModelSpec, ToolChoice
     from .pipeline import Chain, Link, Pipeline
     from .request_context import RequestContext
     from .signals import Signal
@@ -117,8 +116,7 @@ class RunState:
         self.in_loop = False
         self.between_steps = False
         """Whether `process_input_step` is running: a signal then opens a new message (R-717)."""
-        self.engine_task: asyncio.Task[Any] | None = None
-        """The task that pulls at the moment: hooks that are not run beside it run in it."""
+        self.interruption = Interruption(self.abort_signal)
         self.blocked: TripWire | None = None
         """The verdict of `process_input`, if there was one."""
         self.on_release: Callable[[], None] | None = None
@@ -202,14 +200,6 @@ class RunState:
             self.saved_system = self.message_list.save_system()
         elif self.step_chain:
             self.message_list.restore_system(self.saved_system)
-
-    async def prompt_for(self, model: LanguageModel) -> Prompt:
-        """The provider prompt; files behind URLs the model cannot fetch are fetched (R-362)."""
-        prompt = self.message_list.provider_prompt()
-        if self.message_list.prompt_has_urls:
-            supported = getattr(model, "supported_urls", None)
-            prompt = await resolve_files(prompt, supported, None)
-        return prompt
 
     def label_response(self, step: Step) -> None:
         """Note in the message which model answered (R-305)."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .chunks import Chunk
     from .errors import TripWire
     from .model import LanguageModel, ModelSettings, Prompt, ToolChoice
+    from .processor import CachedLLMStepResponse
     from .response import Portion
     from .run_state import RunState
     from .tools import Tool
@@ -55,6 +56,9 @@ class Step:
         self.failure: Exception | None = None
         """Why the model call failed, if it did."""
         self.continues = False
+        """Whether another step or attempt follows."""
+        self.wants_retry = False
+        """Whether an error processor wants another call."""
         self.recorded = False
         """Whether the step stands in the run's steps already."""
         self.interrupted = False
@@ -78,6 +82,14 @@ class Step:
         self.model_settings: ModelSettings = run.model_settings
         self.structured_output: Any = run.structured_output
         self.prompt: Prompt = []
+
+    def use(self, response: CachedLLMStepResponse, chunks: list[Chunk]) -> None:
+        """Replay a response instead of asking the model (R-094)."""
+        self.replay = chunks
+        self.from_cache = True
+        self.warnings = list(response.warnings or ())
+        self.request_info = dict(response.request or {})
+        self.raw_response = response.raw_response
 
     @property
     def model_id(self) -> str:
