@@ -37,10 +37,10 @@ def step_args(run: RunState, step: Step) -> ProcessInputStepArgs[Any]:
     return args
 
 
-def chosen_by_hooks(step: Step, args: ProcessInputStepArgs[Any]) -> None:
+def chosen_by_hooks(step: Step) -> None:
     """Take over what the hooks chose, for this step only (R-080)."""
     for name in _CHOICES:
-        setattr(step, name, getattr(args, name))
+        setattr(step, name, getattr(step.choices, name))
 
 
 def model_request(run: RunState, step: Step) -> ModelRequest:

@@ -16,8 +16,6 @@ from .response import merge, response_message
 from .step import Step, tripwire_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from .chunks import Chunk
     from .errors import TripWire
     from .results import StepResult
@@ -37,7 +35,7 @@ __all__ = [
 ]
 
 
-async def reject(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:
+async def reject(run: RunState, step: Step) -> None:
     """An attempt does not count: it is taken back and closed, another may follow (R-173 to R-179).
 
     An abort gives feedback to the model, an API error does not.
@@ -58,8 +56,6 @@ async def reject(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
         run.api_retry_count += 1
     else:
         run.message_list.add_feedback(f"[Processor Feedback] {wire.reason}")
-    if run.out:
-        yield run.take_out()
 
 
 def block(run: RunState, step: Step, wire: TripWire) -> None:

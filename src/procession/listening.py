@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -37,8 +38,9 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
         async for read in source:
             stop.waiting = False
             if intake.writes:
-                async for batch in run.outbox.attend(intake.take(read)):
-                    yield batch
+                async with aclosing(run.outbox.attend(intake.take(read))) as written:
+                    async for batch in written:
+                        yield batch
             else:
                 await intake.take(read)
             if run.out:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from .asking import ModelFailure, resolved_model
+from .choices import chosen_by_hooks
 from .chunks import Chunk
 from .closing import (
     block,
@@ -70,12 +72,16 @@ class Loop:
         try:
             yield [start_chunk(run)]
             run.interruption.check()
-            async for batch in self._steps():
-                yield batch
-            run.conclude()
-            if run.pipeline.process_output_result:
-                async for batch in self._result():
+            steps = self._steps()
+            try:
+                async for batch in steps:
                     yield batch
+            finally:
+                await steps.aclose()
+            if run.pipeline.process_output_result:
+                async with aclosing(self._result()) as written:
+                    async for batch in written:
+                        yield batch
             last = await deliver_finish(run)
         except BaseException as error:
             last = await self._last_words(error)
@@ -104,8 +110,11 @@ class Loop:
             run.begin_attempt(step)
             try:
                 for phase in self._phases(step):
-                    async for batch in phase:
-                        yield batch
+                    try:
+                        async for batch in phase:
+                            yield batch
+                    finally:
+                        await phase.aclose()
                 await self._close(step)
             except TripWire as wire:
                 step.wire = wire
@@ -114,9 +123,11 @@ class Loop:
             if run.out:
                 yield run.take_out()
             if step.wire is not None or step.failure is not None:
-                async for batch in self._rejected(step):
-                    yield batch
+                async with aclosing(self._rejected(step)) as rejected:
+                    async for batch in rejected:
+                        yield batch
             if not step.continues:
+                run.conclude()
                 return
             run.interruption.check()
 
@@ -124,7 +135,10 @@ class Loop:
         """One attempt at a step, phase by phase; each is made when the one before it is over."""
         run, pipeline = self.run, self.run.pipeline
         if run.step_chain:
+            run.between_steps = True
             yield choose(run, step)
+            run.between_steps = False
+            chosen_by_hooks(step)
         run.interruption.check()
         _prepare(run, step)
         if run.message_list.prompt_has_urls:
@@ -188,13 +202,15 @@ class Loop:
                 raise step.wire
         elif step.failure is not None:
             run.interruption.check()
-            async for batch in self._recover(step, step.failure):
-                yield batch
+            async with aclosing(self._recover(step, step.failure)) as recovering:
+                async for batch in recovering:
+                    yield batch
             if run.error is not None:
                 return
         step.continues = True
-        async for batch in reject(run, step):
-            yield batch
+        await reject(run, step)
+        if run.out:
+            yield run.take_out()
 
     async def _recover(self, step: Step, error: Exception) -> Batches:
         """Ask the error processors; if none wants another attempt, the error is final."""
@@ -202,8 +218,9 @@ class Loop:
         try:
             await Intake(run, step).start()
             if run.pipeline.process_api_error:
-                async for batch in ask_for_retry(run, step, error):
-                    yield batch
+                async with aclosing(ask_for_retry(run, step, error)) as written:
+                    async for batch in written:
+                        yield batch
         except TripWire as wire:
             step.asked = step.answer.has_begun  # a refused call leaves no entry in the steps
             block(run, step, wire)
@@ -228,8 +245,9 @@ class Loop:
         run = self.run
         before = run.answered()
         try:
-            async for batch in finish_hooks(run):
-                yield batch
+            async with aclosing(finish_hooks(run)) as written:
+                async for batch in written:
+                    yield batch
         except TripWire as wire:
             block_result(run, wire)
             raise

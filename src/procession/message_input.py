@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
-from uuid import uuid4
 
 from msgspec import Struct
 
@@ -115,7 +114,9 @@ def _system(text: str, options: Any) -> SystemEntry:
 def _text(text: str) -> Message:
     said = clean_text(text)
     content = MessageContent(parts=[TextPart(text=said)], content=said)  # R-303
-    return Message(id="", role="user", content=content, created_at=_NO_TIME)
+    return Message(
+        id="", role="user", content=content, created_at=_NO_TIME, prompt_memo=PromptMemo()
+    )
 
 
 def _mapping(value: Mapping[str, Any]) -> Incoming:
@@ -332,8 +333,3 @@ def _cleaned(value: Any) -> Any:
 
 def _same_objects(mine: Iterable[Any], theirs: Iterable[Any]) -> bool:
     return all(a is b for a, b in zip(mine, theirs, strict=False))
-
-
-def new_id() -> str:
-    """An id for a message that has none."""
-    return str(uuid4())

@@ -81,11 +81,20 @@ class MessageList(WithSystemMessages):
         self.prompt_has_urls = False
         """Whether the last `provider_prompt()` names files by URL."""
         self.stored_changes = StoredChanges()
-        self.get = Views(self)
-        """`get.all`, `get.input`, `get.response`, `get.remembered` (R-320)."""
-        self.clear = Clearing(self)
-        """`clear.all`, `clear.input`, `clear.response` (R-337)."""
+        self._views: Views | None = None
         self._sequence = MessageSequence(generate_message_id)
+
+    @property
+    def get(self) -> Views:
+        """`get.all`, `get.input`, `get.response`, `get.remembered` (R-320)."""
+        if self._views is None:
+            self._views = Views(self)
+        return self._views
+
+    @property
+    def clear(self) -> Clearing:
+        """`clear.all`, `clear.input`, `clear.response` (R-337)."""
+        return Clearing(self)
 
     # -- adding -----------------------------------------------------------------------------
 
@@ -346,6 +355,8 @@ class MessageList(WithSystemMessages):
             raise NotAMessageError(
                 "a list of messages is expected, not a single one: return [message]"
             )
+        if isinstance(returned, list) and self._sequence.holds(before, cast("list[Any]", returned)):
+            return
         incoming = read_messages(returned)
         self._sequence.follow_ids()
         kept = {item.id for item in incoming if isinstance(item, Message)}

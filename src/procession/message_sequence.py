@@ -5,14 +5,15 @@ The order is that of time, ties in the order of insertion, found anew whenever a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import is_
 from typing import Any
 
 from msgspec import Struct
 
 from .errors import InputError
-from .message_input import new_id
+from .ids import new_id
 from .messages import Message, MessageContent, Part
 from .prompt_run import SHORTEST, run_of
 
@@ -196,6 +197,16 @@ class MessageSequence:
         self._put_source(message, source)
         self._saved.discard(message.id)
         self._view = None
+
+    def holds(self, before: Sequence[Message], returned: Sequence[Any]) -> bool:
+        """Whether a hook returned just what it was shown, and all of that is still here."""
+        if len(before) != len(returned) or not all(map(is_, before, returned)):
+            return False
+        view = self.view()
+        if len(view) == len(before) and all(map(is_, before, view)):
+            return True
+        here = set(map(id, view))
+        return all(id(message) in here for message in before)
 
     def _put_source(self, message: Message, source: str) -> None:
         self._sources[message.id] = source

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
 from .chunks import Chunk, ToolOutputPayload
@@ -121,8 +122,9 @@ class Outbox:
         """Run `work` beside the stream; yields what it writes, and raises what it raises."""
         task = asyncio.create_task(work)
         try:
-            async for batch in self.until_done(task):
-                yield batch
+            async with aclosing(self.until_done(task)) as written:
+                async for batch in written:
+                    yield batch
         finally:
             await stop(task)
         task.result()

@@ -7,12 +7,13 @@ step or the run before the next processor is asked.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from .asking import ModelFailure
-from .choices import chosen_by_hooks, copied, step_args
+from .choices import copied, step_args
 from .chunks import Chunk
-from .pipeline import Chain, fold
+from .pipeline import Apply, Chain, fold
 from .processor import (
     ABSENT,
     ProcessAPIErrorArgs,
@@ -52,26 +53,23 @@ __all__ = [
 Batches = AsyncGenerator[list[Chunk], None]
 
 
-async def run_chain(run: RunState, chain: Chain, args: HookArgs[Any], apply: Any) -> Batches:
+async def run_chain(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -> Batches:
     """Run a chain; what its hooks write is yielded at once when they may write while running."""
     work = fold(run, chain, args, apply)
-    if chain.writes:
-        async for batch in run.outbox.attend(work):
-            yield batch
-    else:
+    if not chain.writes:
         await work
         if run.out:
             yield run.take_out()
+        return
+    async with aclosing(run.outbox.attend(work)) as written:
+        async for batch in written:
+            yield batch
 
 
-async def choose(run: RunState, step: Step) -> Batches:
+def choose(run: RunState, step: Step) -> Batches:
     """`process_input_step`, then `prepare_step`: what this step asks, and of whom (R-043)."""
-    args = step_args(run, step)
-    run.between_steps = True
-    async for batch in run_chain(run, run.step_chain, args, apply_step):
-        yield batch
-    run.between_steps = False
-    chosen_by_hooks(step, args)
+    step.choices = step_args(run, step)
+    return run_chain(run, run.step_chain, step.choices, apply_step)
 
 
 async def fetch_files(run: RunState, step: Step) -> Batches:
@@ -86,7 +84,7 @@ async def fetch_files(run: RunState, step: Step) -> Batches:
         yield run.take_out()
 
 
-async def request(run: RunState, step: Step) -> Batches:
+def request(run: RunState, step: Step) -> Batches:
     """`process_llm_request`: another prompt, or a response that stands in for the call (R-045)."""
     args = run.args(ProcessLLMRequestArgs)
     args.model, args.step_number, args.steps = step.model, step.number, list(run.steps)
@@ -99,11 +97,10 @@ async def request(run: RunState, step: Step) -> Batches:
         if result.response and step.replay is None:  # the first response wins (R-095)
             step.use(*cached_response(link, result.response))
 
-    async for batch in run_chain(run, run.pipeline.process_llm_request, args, apply):
-        yield batch
+    return run_chain(run, run.pipeline.process_llm_request, args, apply)
 
 
-async def response(run: RunState, step: Step) -> Batches:
+def response(run: RunState, step: Step) -> Batches:
     """`process_llm_response`: the response is complete (R-050)."""
     args = run.args(ProcessLLMResponseArgs)
     args.message_list = ABSENT  # R-035
@@ -112,12 +109,10 @@ async def response(run: RunState, step: Step) -> Batches:
     args.steps = [*run.steps, step.result(run, step.answer.text())]
     args.from_cache, args.warnings = step.from_cache, step.warnings
     args.request, args.raw_response = step.request_info, step.raw_response
-    chain = run.pipeline.process_llm_response
-    async for batch in run_chain(run, chain, args, apply_nothing):
-        yield batch
+    return run_chain(run, run.pipeline.process_llm_response, args, apply_nothing)
 
 
-async def review(run: RunState, step: Step) -> Batches:
+def review(run: RunState, step: Step) -> Batches:
     """`process_output_step`: the last word on a response before its tools run (R-051)."""
     answer = step.answer
     args = run.args(ProcessOutputStepArgs)
@@ -128,9 +123,7 @@ async def review(run: RunState, step: Step) -> Batches:
     args.steps = list(run.steps)
     if answer.finish_reason != "content-filter":  # R-135
         args.steps.append(step.result(run, args.text))
-    chain = run.pipeline.process_output_step
-    async for batch in run_chain(run, chain, args, apply_messages):
-        yield batch
+    return run_chain(run, run.pipeline.process_output_step, args, apply_messages)
 
 
 async def ask_for_retry(run: RunState, step: Step, error: Exception) -> Batches:
@@ -148,15 +141,17 @@ async def ask_for_retry(run: RunState, step: Step, error: Exception) -> Batches:
     writes = run.pipeline.process_api_error.writes
     for link in run.pipeline.process_api_error:
         try:
-            async for batch in run_chain(run, Chain.single(link, writes=writes), args, apply):
-                yield batch
+            single = Chain.single(link, writes=writes)
+            async with aclosing(run_chain(run, single, args, apply)) as written:
+                async for batch in written:
+                    yield batch
         except Exception as problem:
             run.log_declined(link, problem)
         if step.wants_retry:
             return
 
 
-async def finish_hooks(run: RunState) -> Batches:
+def finish_hooks(run: RunState) -> Batches:
     """`process_output_result`: once, when the loop is over (R-056)."""
     args = run.args(ProcessOutputResultArgs)
     args.writer = run.outbox.writer_to_client()
@@ -166,6 +161,4 @@ async def finish_hooks(run: RunState) -> Batches:
         finish_reason=run.finish_reason,
         steps=list(run.all_steps),
     )
-    chain = run.pipeline.process_output_result
-    async for batch in run_chain(run, chain, args, apply_messages):
-        yield batch
+    return run_chain(run, run.pipeline.process_output_result, args, apply_messages)

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, cast
-from uuid import uuid4
 
 from msgspec import field
 
 from .errors import InputError, refuse
+from .ids import new_id
 from .messages import FilePart, Message, MessageContent, Part, TextPart
 from .prompt_parts import as_part, user_content
 from .records import Record, clean_json, clean_text, format_time, parse_time, plain
@@ -44,7 +44,7 @@ class Signal(Record, kw_only=True):
 
     type: str
     contents: str | list[Part]
-    id: str = field(default_factory=lambda: str(uuid4()))
+    id: str = field(default_factory=new_id)
     tag_name: str = ""
     attributes: dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .chunks import Chunk
     from .errors import TripWire
     from .model import LanguageModel, ModelSettings, Prompt, ToolChoice
-    from .processor import CachedLLMStepResponse
+    from .processor import CachedLLMStepResponse, ProcessInputStepArgs
     from .response import Portion
     from .run_state import RunState
     from .tools import Tool
@@ -81,6 +81,8 @@ class Step:
         self.provider_options: Mapping[str, Any] | None = run.provider_options
         self.model_settings: ModelSettings = run.model_settings
         self.structured_output: Any = run.structured_output
+        self.choices: ProcessInputStepArgs[Any] | None = None
+        """What the hooks have chosen of these, while they are asked."""
         self.prompt: Prompt = []
 
     def use(self, response: CachedLLMStepResponse, chunks: list[Chunk]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct
@@ -80,8 +80,9 @@ class ToolRunner:
     async def outcome(self, call: Call, found: list[Outcome]) -> AsyncGenerator[list[Chunk], None]:
         """Wait for one call; yields what tools write, and leaves the outcome in `found`."""
         task = self._tasks[call.id]
-        async for batch in self._run.outbox.until_done(task):
-            yield batch
+        async with aclosing(self._run.outbox.until_done(task)) as written:
+            async for batch in written:
+                yield batch
         if task.cancelled():
             found.append(Outcome("error", error=ToolError(f"tool {call.name!r} was cancelled")))
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +37,14 @@ async def use_tools(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], No
         for call in calls:
             found: list[Outcome] = []
             started = perf_counter()
-            async for batch in tools.outcome(call, found):
-                yield batch
+            async with aclosing(tools.outcome(call, found)) as written:
+                async for batch in written:
+                    yield batch
             if run.observer is not None:
                 _report(run, call, found[0], started)
-            async for batch in _hand_on(run, step, call, found[0]):
-                yield batch
+            async with aclosing(_hand_on(run, step, call, found[0])) as handed:
+                async for batch in handed:
+                    yield batch
 
 
 def _stands(run: RunState, step: Step, call: Call) -> bool:
@@ -75,8 +78,9 @@ async def _hand_on(
             judged: list[Any] = []
             work = _judge_into(run, step, call.part, value, judged)
             if run.pipeline.process_tool_result.writes:
-                async for batch in run.outbox.attend(work):
-                    yield batch
+                async with aclosing(run.outbox.attend(work)) as written:
+                    async for batch in written:
+                        yield batch
             else:
                 await work
             value = judged[0]
