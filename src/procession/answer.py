@@ -63,10 +63,11 @@ class Call:
 class _Block:
     """A text or reasoning block under construction: its part and the pieces of its text."""
 
-    __slots__ = ("part", "pieces")
+    __slots__ = ("ended", "part", "pieces")
 
     def __init__(self, part: TextPart | ReasoningPart) -> None:
         self.part = part
+        self.ended = False
         self.pieces: list[str] = []
 
 
@@ -77,6 +78,7 @@ class Answer:
         "_add_text",
         "_blocks",
         "_last",
+        "_open",
         "_text_id",
         "calls",
         "chunks",
@@ -102,7 +104,8 @@ class Answer:
         self.response_id: str | None = None
         self.model_id: str | None = None
         self.timestamp: Any = None
-        self._blocks: dict[tuple[str, str], _Block] = {}
+        self._blocks: list[_Block] = []
+        self._open: dict[tuple[str, str], _Block] = {}
         self._last = ""
         self._text_id: str | None = None
         self._add_text: Callable[[str], None] = list[str]().append
@@ -133,12 +136,13 @@ class Answer:
 
     def _block(self, kind: str, payload: Any) -> _Block:
         key = (kind, payload.id)
-        block = self._blocks.get(key)
+        block = self._open.get(key)
         if block is None:
             part = TextPart(text="") if kind == "text" else ReasoningPart()
             if payload.provider_metadata is not UNSET:
                 part.provider_metadata = payload.provider_metadata
-            block = self._blocks[key] = _Block(part)
+            block = self._open[key] = _Block(part)
+            self._blocks.append(block)
             self._append(part)
         return block
 
@@ -150,8 +154,14 @@ class Answer:
         self.parts.append(part)
 
     def _block_border(self, chunk: Chunk) -> None:
-        kind = "text" if chunk.type.startswith("text") else "reasoning"
-        part = self._block(kind, chunk.payload).part
+        kind, _, border = chunk.type.partition("-")
+        key = (kind, chunk.payload.id)
+        if border == "start" and key in self._open and self._open[key].ended:
+            del self._open[key]  # the id is used again: another block, another part
+            self._text_id = None
+        block = self._block(kind, chunk.payload)
+        block.ended = border == "end"
+        part = block.part
         if chunk.payload.provider_metadata is not UNSET:
             part.provider_metadata = chunk.payload.provider_metadata
         if chunk.payload.signature is not UNSET and isinstance(part, ReasoningPart):
@@ -250,7 +260,7 @@ class Answer:
 
         Empty texts give no part (R-310); an empty reasoning block stays for its signature.
         """
-        for block in self._blocks.values():
+        for block in self._blocks:
             text = clean_text("".join(block.pieces))
             if isinstance(block.part, ReasoningPart):
                 _close_reasoning(block.part, text)
@@ -270,8 +280,8 @@ class Answer:
 
     def text(self) -> str:
         """The text so far, as the gate let it through."""
-        pieces = [b.pieces for (kind, _), b in self._blocks.items() if kind == "text"]
-        return clean_text("".join(["".join(p) for p in pieces]))
+        texts = ["".join(b.pieces) for b in self._blocks if isinstance(b.part, TextPart)]
+        return clean_text("".join(texts))
 
 
 def _close_reasoning(part: ReasoningPart, text: str) -> None:

@@ -6,8 +6,10 @@ function leaves the message list in the state that `settle` hands to the extensi
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from .delivery import deliver
 from .frames import abort_chunk, error_chunk, finish_chunk, step_finish_chunk
 from .messages import ErrorPart
 from .output import FullOutput
@@ -16,6 +18,8 @@ from .response import merge, response_message
 from .step import Step, tripwire_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from .chunks import Chunk
     from .errors import TripWire
     from .results import StepResult
@@ -35,7 +39,7 @@ __all__ = [
 ]
 
 
-async def reject(run: RunState, step: Step) -> None:
+async def reject(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:
     """An attempt does not count: it is taken back and closed, another may follow (R-173 to R-179).
 
     An abort gives feedback to the model, an API error does not.
@@ -43,14 +47,15 @@ async def reject(run: RunState, step: Step) -> None:
     wire = step.wire
     run.message_list.restore_response(step.mark)
     run.answer = None
+    run.verdict = None
     result = step.rejected("retry", wire)
     if step.asked:
         run.all_steps.append(result)
         run.add_usage(result.usage)
     if step.started:
-        passed = await run.gate.offer(step_finish_chunk(run, step, result))
-        if passed is not None:
-            run.out.append(passed)
+        async with aclosing(deliver(run, step_finish_chunk(run, step, result))) as delivered:
+            async for batch in delivered:
+                yield batch
     run.retry_count += 1
     if wire is None:
         run.api_retry_count += 1

@@ -11,7 +11,7 @@ from .chunks import Chunk, DeltaPayload
 from .errors import ModelError
 from .frames import step_start_chunk
 from .messages import ToolInvocation, ToolInvocationPart
-from .records import clean_text
+from .records import clean_json, clean_text
 from .response import find_call, merge
 from .toolphase import judge_result
 
@@ -47,7 +47,7 @@ class Intake:
         self._run_id = run.run_id
         self._plain = False
         """Whether chunks need nothing but the gate: true once the step has started."""
-        self._halves: dict[str, str] = {}
+        self._halves: dict[tuple[str, str], str] = {}
         """Halves of surrogate pairs that the provider cut, by block."""
         self._keeps_raw = bool(run.pipeline.process_llm_response)
         self.writes = run.gate.writes or run.pipeline.process_tool_result.writes
@@ -65,9 +65,9 @@ class Intake:
             if kind in _CONTROL:
                 await self._control(chunk)
                 continue
-            if kind == "text-delta":
+            if kind == "text-delta" or kind == "reasoning-delta":
                 text = chunk.payload.text
-                if not text.isascii() or "\0" in text:
+                if not text.isascii() or "\0" in text or self._halves:
                     self._mend(chunk)
             elif self._halves:
                 await self._let_go()
@@ -92,7 +92,7 @@ class Intake:
 
     def _mend(self, chunk: Chunk) -> None:
         """Mend text that no store accepts; half a surrogate pair waits for its other half."""
-        lane = chunk.payload.id
+        lane = (chunk.type, chunk.payload.id)
         text = self._halves.pop(lane, "") + chunk.payload.text
         if text and "\ud800" <= text[-1] <= "\udbff":
             self._halves[lane] = text[-1]
@@ -118,8 +118,8 @@ class Intake:
     async def _let_go(self) -> None:
         """Halves whose other half did not come: a block has ended, or the stream."""
         halves, self._halves = self._halves, {}
-        for lane, half in halves.items():
-            await self.take([Chunk("text-delta", DeltaPayload(id=lane, text=clean_text(half)))])
+        for (kind, lane), half in halves.items():
+            await self.take([Chunk(kind, DeltaPayload(id=lane, text=clean_text(half)))])
 
     async def _offer(self, chunk: Chunk) -> None:
         passed = await self._gate.offer(chunk)
@@ -157,6 +157,8 @@ class Intake:
 
     async def _call(self, chunk: Chunk) -> None:
         step = self._step
+        if chunk.payload.args is not UNSET:
+            chunk.payload.args = clean_json(chunk.payload.args)
         if chunk.payload.tool_call_id in step.answer.calls:
             raise ModelFailure(
                 ModelError("the model gave two tool calls of one answer the same id")

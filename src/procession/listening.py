@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from .asking import ModelFailure, ask
 from .choices import model_request
+from .delivery import deliver
+from .frames import step_start_chunk
 from .intake import Intake
 from .interruption import Interrupted
 from .tracks import report_call
@@ -58,6 +60,15 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
     await intake.end()
     if run.out:
         yield run.take_out()
+
+
+async def begin(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:
+    """`step-start` of a call that failed before anything came (R-047)."""
+    if not step.started:
+        step.started = True
+        async with aclosing(deliver(run, step_start_chunk(run, step))) as delivered:
+            async for batch in delivered:
+                yield batch
 
 
 async def _replayed(chunks: list[Chunk]) -> AsyncGenerator[Sequence[Chunk], None]:

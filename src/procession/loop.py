@@ -26,10 +26,10 @@ from .closing import (
     settle,
     stopped_by_caller,
 )
+from .delivery import deliver
 from .errors import ModelError, TripWire
 from .frames import error_chunk, start_chunk, step_finish_chunk, tripwire_chunk
-from .intake import Intake
-from .listening import listen
+from .listening import begin, listen
 from .phases import (
     ask_for_retry,
     choose,
@@ -115,7 +115,6 @@ class Loop:
                             yield batch
                     finally:
                         await phase.aclose()
-                await self._close(step)
             except TripWire as wire:
                 step.wire = wire
             except ModelFailure as failure:
@@ -126,10 +125,11 @@ class Loop:
                 async with aclosing(self._rejected(step)) as rejected:
                     async for batch in rejected:
                         yield batch
-            if not step.continues:
+            if step.continues or step.cut_short:
+                run.interruption.check()
+            else:
                 run.conclude()
                 return
-            run.interruption.check()
 
     def _phases(self, step: Step) -> Iterator[Batches]:
         """One attempt at a step, phase by phase; each is made when the one before it is over."""
@@ -156,8 +156,9 @@ class Loop:
             yield review(run, step)
         if step.answer.calls:
             yield use_tools(run, step)
+        yield self._close(step)
 
-    async def _close(self, step: Step) -> None:
+    async def _close(self, step: Step) -> Batches:
         """The step counts: `step-finish`, and whether another one follows (R-054, R-055)."""
         run = self.run
         assert step.portion is not None
@@ -167,10 +168,10 @@ class Loop:
             text = step.answer.text()
         result = step.result(run, text)
         step.continues = await self._goes_on(step, result)
-        passed = await run.gate.offer(step_finish_chunk(run, step, result))
+        async with aclosing(deliver(run, step_finish_chunk(run, step, result))) as delivered:
+            async for batch in delivered:
+                yield batch
         run.accept(step, result)
-        if passed is not None:
-            run.out.append(passed)
         if step.continues:
             mark_boundary(run)
         if "on_step_finish" in run.callbacks:
@@ -184,6 +185,7 @@ class Loop:
         if len(run.steps) + 1 >= run.max_steps:
             return False
         if run.abort_signal is not None and run.abort_signal.aborted:
+            step.cut_short = True
             return False
         for condition in run.stop_when:
             stop = condition([*run.steps, result])
@@ -208,15 +210,17 @@ class Loop:
             if run.error is not None:
                 return
         step.continues = True
-        await reject(run, step)
-        if run.out:
-            yield run.take_out()
+        async with aclosing(reject(run, step)) as closing:
+            async for batch in closing:
+                yield batch
 
     async def _recover(self, step: Step, error: Exception) -> Batches:
         """Ask the error processors; if none wants another attempt, the error is final."""
         run = self.run
         try:
-            await Intake(run, step).start()
+            async with aclosing(begin(run, step)) as begun:
+                async for batch in begun:
+                    yield batch
             if run.pipeline.process_api_error:
                 async with aclosing(ask_for_retry(run, step, error)) as written:
                     async for batch in written:
@@ -230,13 +234,12 @@ class Loop:
         result = record_failure(run, step, error)
         try:
             for chunk in (error_chunk(run, error), step_finish_chunk(run, step, result)):
-                passed = await run.gate.offer(chunk)
-                if passed is not None:
-                    run.out.append(passed)
+                async with aclosing(deliver(run, chunk)) as delivered:
+                    async for batch in delivered:
+                        yield batch
         except TripWire as wire:
             block(run, step, wire)
             raise
-        yield run.take_out()
         await run.call_back("on_error", {"error": error})
 
     # ── the end ────────────────────────────────────────────────────────────────────────────────

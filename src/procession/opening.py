@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from .closing import blocked_in_input
+from .closing import blocked_in_input, settle
 from .errors import ConfigurationError, InputError, TripWire
 from .extension import Around, Opening, joined
 from .ids import new_id
@@ -59,6 +59,10 @@ async def _process_input(run: RunState) -> None:
         await fold(run, run.pipeline.process_input, args, apply_messages)
     except TripWire as wire:
         blocked_in_input(run, wire)
+    except BaseException:
+        run.status = "failed"
+        await settle(run)
+        raise
 
 
 def _identity(options: Mapping[str, Any]) -> tuple[RequestContext, str | None, str | None]:

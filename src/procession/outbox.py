@@ -118,39 +118,66 @@ class Outbox:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    async def attend(self, work: Coroutine[Any, Any, None]) -> AsyncGenerator[list[Chunk], None]:
-        """Run `work` beside the stream; yields what it writes, and raises what it raises."""
+    async def attend(
+        self, work: Coroutine[Any, Any, None], *, offering: bool = False
+    ) -> AsyncGenerator[list[Chunk], None]:
+        """Run `work` beside the stream; yields what it writes, and raises what it raises.
+
+        `offering` says that the work is a chunk's way through the gate: until it is through, only
+        what the stream hooks on its way write is let pass, for the gate serves one at a time.
+        """
         task = asyncio.create_task(work)
         try:
-            async with aclosing(self.until_done(task)) as written:
+            async with aclosing(self.until_done(task, offering=offering)) as written:
                 async for batch in written:
                     yield batch
         finally:
             await stop(task)
         task.result()
 
-    async def until_done(self, task: asyncio.Task[Any]) -> AsyncGenerator[list[Chunk], None]:
-        """Yield what is written until `task` has ended (however it ends)."""
+    async def until_done(
+        self, task: asyncio.Task[Any], *, offering: bool = False
+    ) -> AsyncGenerator[list[Chunk], None]:
+        """Yield what is written until `task` has ended (however it ends).
+
+        Raises a verdict that was given beside the pull meanwhile.
+        """
+        run = self._run
         self.hold()
         task.add_done_callback(self.wake)
         try:
             while True:
-                while self._waiting:
-                    chunk, after, taken = self._waiting.popleft()
-                    await self._run.deliver_written(chunk, after)
-                    batch = self._run.take_out()
+                while (entry := self._next(offering)) is not None:
+                    chunk, after, taken = entry
+                    work = run.deliver_written(chunk, after)
+                    if run.gate.writes:
+                        async with aclosing(self.attend(work, offering=True)) as written:
+                            async for batch in written:
+                                yield batch
+                    else:
+                        await work
+                    batch = run.take_out()
                     if not taken.done():
                         taken.set_result(None)
                     if batch:
                         yield batch
+                if run.verdict is not None:
+                    raise run.verdict
                 if task.done():
-                    break
-                self._wake = asyncio.get_running_loop().create_future()
-                await self._wake
+                    return
+                wake = self._wake = asyncio.get_running_loop().create_future()
+                await wake
         finally:
-            self._wake = None
             self.let_go()
             task.remove_done_callback(self.wake)
+
+    def _next(self, offering: bool) -> tuple[Chunk, int, asyncio.Future[None]] | None:
+        """The next chunk that may pass now."""
+        for position, entry in enumerate(self._waiting):
+            if not offering or entry[1] >= 0:
+                del self._waiting[position]
+                return entry
+        return None
 
 
 async def stop(task: asyncio.Task[Any]) -> None:

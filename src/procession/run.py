@@ -7,9 +7,11 @@ delivered is kept, so that a stream can be read more than once (R-537).
 from __future__ import annotations
 
 import asyncio
+import weakref
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from .aio import current_task
+from .closing import cut_off, settle
 from .output import FullOutput
 
 if TYPE_CHECKING:
@@ -74,7 +76,9 @@ class Run:
         self._done = False
         self._busy = False
         self._others: list[asyncio.Future[None]] = []
-        self._undo_signal: Callable[[], None] | None = None
+        if self._state.on_release is not None:
+            # A run that is dropped unread has no end of its own at which it could be let go.
+            weakref.finalize(self, self._state.on_release).atexit = False
 
     # ── what is known from the start ───────────────────────────────────────────────────────────
 
@@ -293,6 +297,9 @@ class Run:
             return
         self._done = True
         await self._engine.aclose()
+        if not self._state.ended:  # it was never read: nothing of it has begun
+            cut_off(self._state)
+            await settle(self._state)
 
     async def __aenter__(self) -> Self:
         return self

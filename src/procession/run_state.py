@@ -210,6 +210,7 @@ class RunState:
 
     def accept(self, step: Step, result: StepResult) -> None:
         """A step counts."""
+        step.recorded = True
         self.steps.append(result)
         self.all_steps.append(result)
         if step.portion is not None:

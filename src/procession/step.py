@@ -57,6 +57,8 @@ class Step:
         """Why the model call failed, if it did."""
         self.continues = False
         """Whether another step or attempt follows."""
+        self.cut_short = False
+        """Whether another step would follow, had the caller not asked to stop."""
         self.wants_retry = False
         """Whether an error processor wants another call."""
         self.recorded = False

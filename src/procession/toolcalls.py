@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct
 from .abort_signal import AbortController
 from .errors import ConfigurationError, ToolError, TripWire
 from .outbox import CallWriter, stop
+from .pipeline import verdict_in
 from .records import clean_json
 from .tools import Tool, ToolContext
 
@@ -90,7 +91,12 @@ class ToolRunner:
 
     async def _limited(self, call: Call) -> Outcome:
         async with self._slots:
-            return await self._execute(call)
+            try:
+                return await self._execute(call)
+            except TripWire as wire:  # a verdict does not wait for the tools before it
+                self._run.verdict = wire
+                self._run.outbox.wake()
+                raise
 
     async def _execute(self, call: Call) -> Outcome:
         tool = self._tools.get(call.name)
@@ -131,11 +137,15 @@ class ToolRunner:
             shown: Any = UNSET
             if tool.to_model_output is not None:
                 shown = clean_json(tool.to_model_output(value))
-        except TripWire as wire:
-            wire.processor_id = wire.processor_id or call.name
+        except BaseException as error:
+            wire = verdict_in(error)
+            if wire is not None:
+                wire.processor_id = wire.processor_id or call.name
+                wire.reason = wire.reason or f"blocked by tool {call.name!r}"
+                raise wire from None
+            if isinstance(error, Exception):
+                return Outcome("error", error=error)
             raise
-        except Exception as error:
-            return Outcome("error", error=error)
         return Outcome("result", value=value, model_output=shown)
 
 

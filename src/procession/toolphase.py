@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from .chunks import Chunk, ToolErrorPayload, ToolResultPayload
+from .delivery import deliver
 from .pipeline import fold
 from .processor import ProcessToolResultArgs
 from .response import find_call
@@ -91,13 +92,13 @@ async def _hand_on(
             _keep_model_output(part, outcome.model_output)
         chunk = _result_chunk(call, value)
     chunk.run_id = run.run_id
-    passed = await run.gate.offer(chunk)
+    passed: list[Chunk] = []
+    async with aclosing(deliver(run, chunk, passed)) as delivered:
+        async for batch in delivered:
+            yield batch
     if chunk.type == "tool-result":
-        step.outcomes.append(passed if passed and passed.type == chunk.type else chunk)
-    if passed is not None:
-        run.out.append(passed)
-    if run.out:
-        yield run.take_out()
+        kept = [through for through in passed if through.type == chunk.type]
+        step.outcomes.append(kept[0] if kept else chunk)
 
 
 async def _judge_into(
