@@ -131,7 +131,20 @@ def test_an_id_that_was_edited_in_place_is_followed() -> None:
     messages = three()
     shown = messages.messages()
     shown[0].id = "new"
-    messages.reconcile(shown, shown, "input")
-    assert ids(messages) == ["new", "c", "i"]
+    messages.reconcile(shown, shown[:2], "input")
+    assert ids(messages) == ["new", "c"]
     assert messages.source_of("new") == "memory"
     assert messages.find("m") is None
+
+
+def test_returning_what_was_shown_changes_nothing() -> None:
+    """R-164; what the hook itself removed through the list comes back, since it was returned"""
+    messages = three()
+    shown = messages.messages()
+    messages.reconcile(shown, shown, "input")
+    assert messages.messages() == shown
+    messages.remove_by_ids(["c"])
+    messages.reconcile(shown, list(shown), "input")
+    assert ids(messages) == ["m", "c", "i"]
+    messages.reconcile(messages.view()[2:], messages.messages()[2:], "input")
+    assert ids(messages) == ["m", "c", "i"]

@@ -355,7 +355,7 @@ class MessageList(WithSystemMessages):
             raise NotAMessageError(
                 "a list of messages is expected, not a single one: return [message]"
             )
-        if isinstance(returned, list) and self._sequence.holds(before, cast("list[Any]", returned)):
+        if isinstance(returned, list) and self._sequence.holds(before, returned):
             return
         incoming = read_messages(returned)
         self._sequence.follow_ids()
