@@ -32,6 +32,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--peers", metavar="NAMES", help=f"some of {','.join(BY_NAME)}")
     parser.add_argument("--only", metavar="WORKS", help=f"some of {','.join(WORKS)}")
     parser.add_argument("--rounds", type=int, default=3, help="default 3; 1 with --quick")
+    parser.add_argument(
+        "--least", action="store_true", help="show the least disturbed repeat, not the median"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer cells, shorter, one round")
     parser.add_argument(
         "--run", metavar="NAME", help="the run to show, or to add rounds to (default: the newest)"
@@ -52,7 +55,7 @@ def main() -> int:
     if not (options.table or options.write):
         run = options.run or rounds.new_run()
         failed = measure(run, peers, options)
-    page = table.page(Results(rows(run)))
+    page = table.page(Results(rows(run), least=options.least))
     print(page)
     if options.write:
         write(page)

@@ -40,11 +40,14 @@ def _read() -> Iterator[Row]:
 class Results:
     """The rows of one run, as numbers: of several rounds, the least disturbed one counts.
 
-    Neighbours on a machine only ever add to a number, so that is the smallest.
+    Neighbours on a machine only ever add to a number, so that is the smallest. A row's number is
+    the median of its repeats; with `least`, the smallest of them, for a machine that is never
+    quiet.
     """
 
-    def __init__(self, found: Iterable[Row]) -> None:
+    def __init__(self, found: Iterable[Row], *, least: bool = False) -> None:
         self.rows = list(found)
+        self.field = "cpu_us_least" if least else "cpu_us"
         self.cells: dict[tuple[str, Cell], list[Row]] = defaultdict(list)
         self.footprints: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for row in self.rows:
@@ -54,14 +57,15 @@ class Results:
                 cell = Cell(row["work"], row["processors"], row["kind"], row["size"])
                 self.cells[row["peer"], cell].append(row)
 
-    def least(self, peer: str, cell: Cell, field: str = "cpu_us") -> float | None:
-        """The smallest value of a field in a cell's rows."""
+    def least(self, peer: str, cell: Cell, prefix: str = "") -> float | None:
+        """The smallest number of CPU microseconds in a cell's rows."""
+        field = prefix + self.field
         values = [row[field] for row in self.cells.get((peer, cell), ()) if field in row]
         return min(values, default=None)
 
-    def over(self, peer: str, cell: Cell, field: str = "cpu_us") -> float | None:
+    def over(self, peer: str, cell: Cell) -> float | None:
         """What the runtime adds to its model alone."""
-        whole, own = self.least(peer, cell, field), self.least(peer, cell, f"model_{field}")
+        whole, own = self.least(peer, cell), self.least(peer, cell, "model_")
         return None if whole is None or own is None else whole - own
 
     def value(self, peer: str, cell: Cell) -> float | None:

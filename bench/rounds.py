@@ -76,7 +76,7 @@ def timing(peer: Peer, cell: Cell, quick: bool) -> Row:
     """One cell of one peer, in a fresh process."""
     options = ["--processors", str(cell.processors), "--kind", cell.kind, "--size", str(cell.size)]
     if quick:
-        options += ["--repeats", "3", "--seconds", "0.1"]
+        options += ["--repeats", "5"]
     command = ["-m", "bench.timing", "--peer", peer.name, "--work", cell.work, *options]
     return {"peer": peer.name, **cell._asdict(), **asked(peer, command)}
 

@@ -188,7 +188,8 @@ def about(results: Results) -> str:
     found = machines[-1]
     return (
         f"{results.rows[0]['run'][:10]}, {found['python']}, {found['cores']} cores "
-        f"({found['system']}, {found['architecture']}), {rounds} round{'s' * (rounds != 1)}{busy}."
+        f"({found['system']}, {found['architecture']}), {rounds} round{'s' * (rounds != 1)}{busy}, "
+        f"{'least disturbed repeat' if results.field.endswith('least') else 'median of repeats'}."
     )
 
 
