@@ -69,8 +69,8 @@ class Intake:
                 text = chunk.payload.text
                 if not text.isascii() or "\0" in text or self._halves:
                     self._mend(chunk)
-            elif self._halves:
-                await self._let_go()
+            elif self._halves and kind.endswith("-end"):
+                await self._let_go(chunk)
             if not self._plain:
                 await self._unusual(chunk)
             chunk.run_id = self._run_id
@@ -115,11 +115,12 @@ class Intake:
         await self.start()
         await self._let_go()
 
-    async def _let_go(self) -> None:
-        """Halves whose other half did not come: a block has ended, or the stream."""
-        halves, self._halves = self._halves, {}
-        for (kind, lane), half in halves.items():
-            await self.take([Chunk(kind, DeltaPayload(id=lane, text=clean_text(half)))])
+    async def _let_go(self, end: Chunk | None = None) -> None:
+        """Halves whose other half did not come: their block has ended, or the stream."""
+        own = end and (end.type.replace("-end", "-delta"), end.payload.get("id"))
+        for lane in [lane for lane in self._halves if end is None or lane == own]:
+            text = clean_text(self._halves.pop(lane))
+            await self.take([Chunk(lane[0], DeltaPayload(id=lane[1], text=text))])
 
     async def _offer(self, chunk: Chunk) -> None:
         passed = await self._gate.offer(chunk)

@@ -90,12 +90,19 @@ def check_options(options: Mapping[str, Any]) -> None:
             near = difflib.get_close_matches(name, CallOptions.__annotations__, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigurationError(f"unknown option {name!r}{hint}")
-    choice = options.get("tool_choice", "auto")
-    if isinstance(choice, str) and choice not in ("auto", "none", "required"):
-        raise ConfigurationError(
-            f"tool_choice {choice!r}: use 'auto', 'none', 'required', or "
-            f"{{'type': 'tool', 'toolName': name}} for one tool"
-        )
+    check_tool_choice(options.get("tool_choice", "auto"))
+
+
+def check_tool_choice(choice: Any) -> None:
+    """Refuse a tool choice that no provider knows (R-085, R-528)."""
+    if isinstance(choice, str) and choice in ("auto", "none", "required"):
+        return
+    if isinstance(choice, Mapping) and "type" in choice:
+        return
+    raise ConfigurationError(
+        f"tool_choice {choice!r}: use 'auto', 'none', 'required', or "
+        f"{{'type': 'tool', 'toolName': name}} for one tool"
+    )
 
 
 def count(name: str, value: Any, *, least: int = 0) -> int:

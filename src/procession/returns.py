@@ -6,14 +6,15 @@ Each function takes the link whose hook returned and the value, applies it to th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import UNSET
 
 from .chunks import Chunk, payload_from_json
-from .errors import InputError, ProcessorError
+from .errors import ConfigurationError, InputError, ProcessorError
 from .message_list import MessageList
+from .options import check_tool_choice
 from .processor import (
     CachedLLMStepChunk,
     CachedLLMStepResponse,
@@ -81,7 +82,14 @@ def _apply_two_parts(run: RunState, link: Link, args: HookArgs[Any], returned: A
     elif messages is not None:
         _reconcile(run, link, args, messages)
     if system is not None:
+        _replace_system(run, link, system)
+
+
+def _replace_system(run: RunState, link: Link, system: Any) -> None:
+    try:
         run.message_list.replace_system(list(system))
+    except (InputError, TypeError) as error:
+        wrong(link, f"returned system_messages that are none: {error}")
 
 
 def _reconcile(run: RunState, link: Link, args: HookArgs[Any], returned: Sequence[Any]) -> None:
@@ -120,9 +128,27 @@ def apply_step(run: RunState, link: Link, args: ProcessInputStepArgs[Any], retur
             apply_messages(run, link, args, given.pop(key))
     system = given.pop("system_messages", None)
     if system is not None:
-        run.message_list.replace_system(list(system))
+        _replace_system(run, link, system)
     for key, value in given.items():
-        setattr(args, key, tool_map(value) if key == "tools" else value)
+        setattr(args, key, _checked_choice(link, key, value))
+
+
+def _checked_choice(link: Link, key: str, value: Any) -> Any:
+    """What a step hook chose, in the form the step needs; wrong forms are named at once."""
+    try:
+        if key == "tools":
+            return tool_map(value)
+        if key == "tool_choice":
+            check_tool_choice(value)
+    except ConfigurationError as error:
+        wrong(link, f"returned a {key} that cannot be used: {error}")
+    if key == "active_tools" and value is not None:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            wrong(link, "active_tools must be a list of tool names, or None for all")
+        return list(cast("Iterable[str]", value))
+    if key in ("provider_options", "model_settings") and not isinstance(value, Mapping | None):
+        wrong(link, f"{key} must be a mapping, not {type(value).__name__}")
+    return value
 
 
 def apply_nothing(_run: RunState, _link: Link, _args: HookArgs[Any], _returned: Any) -> None:

@@ -171,6 +171,11 @@ def tool_map(tools: Mapping[str, Tool] | Iterable[Tool] | None) -> dict[str, Too
             name: entry if entry.name == name else msgspec.structs.replace(entry, name=name)
             for name, entry in named.items()
         }
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
+        raise ConfigurationError(
+            f"tools must be a list of tools or a mapping of names to tools, not "
+            f"{type(tools).__name__}"
+        )
     found: dict[str, Tool] = {}
     for entry in map(_as_tool, tools):
         if entry.name in found:

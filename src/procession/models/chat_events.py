@@ -114,7 +114,7 @@ class ChatEvents:
     def end(self) -> list[Chunk]:
         """What remains when the connection has ended; no finish if the answer was cut short."""
         out: list[Chunk] = []
-        if self._reason is not None:
+        if self._reason is not None and not self.finished:
             self._finish(out)
         return out
 

@@ -75,6 +75,7 @@ class OpenAIChatModel:
         self._timeout = timeout
         self._include_usage = include_usage
         self._use_proxies = use_proxies
+        self._left_out = self._headers_to_leave_out()
         # A pool belongs to the event loop that opened its connections.
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, openai.AsyncOpenAI]
         self._clients = WeakKeyDictionary()
@@ -126,7 +127,8 @@ class OpenAIChatModel:
 
     async def _send(self, body: dict[str, Any], request: ModelRequest) -> httpx2.Response:
         settings = request.settings
-        options: Any = {"max_retries": 0, "headers": dict(settings.get("headers") or {})}
+        headers = {**self._left_out, **(settings.get("headers") or {})}
+        options: Any = {"max_retries": 0, "headers": headers}
         timeout = settings.get("timeout", self._timeout)
         if timeout is not None:
             options["timeout"] = timeout
@@ -168,22 +170,26 @@ class OpenAIChatModel:
             client = self._clients[loop] = self._new_client()
         return client
 
+    def _headers_to_leave_out(self) -> dict[str, Any]:
+        """What the client would make of variables that are meant for OpenAI's own address."""
+        if self._base_url is None:
+            return {}
+        names = ["OpenAI-Organization", "OpenAI-Project"]
+        if not self._api_key:
+            names.append("Authorization")
+        given = {name.lower() for name in self._headers}
+        return {name: openai.omit for name in names if name.lower() not in given}
+
     def _new_client(self) -> openai.AsyncOpenAI:
-        headers: dict[str, Any] = {}
         key = self._api_key
         if self._base_url is None:
             key = key or os.environ.get(_KEY_VARIABLE)
             if not key:
                 raise MissingKeyError(self._provider, _KEY_VARIABLE)
-        else:
-            # The client would read these from variables that are meant for OpenAI alone.
-            headers = {"OpenAI-Organization": openai.omit, "OpenAI-Project": openai.omit}
-            if not key:
-                key, headers["Authorization"] = "none", openai.omit
         return openai.AsyncOpenAI(
-            api_key=key,
+            api_key=key or "none",  # the client insists on one; it is not sent
             base_url=self._base_url,
-            default_headers={**headers, **self._headers},
+            default_headers=self._headers,
             max_retries=0,
             http_client=None if self._use_proxies else _direct_client(),
         )
