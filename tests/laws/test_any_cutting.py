@@ -92,7 +92,7 @@ async def test_a_half_without_its_other_stays_in_its_block() -> None:
 
 
 async def test_reads_of_any_size_give_the_same_chunks() -> None:
-    """One chunk per read, several, or all at once: the chunks are the same, not only the outcome."""
+    """One chunk per read, several, all at once: the chunks are the same, and so is the outcome."""
     parts = [*said("a", "b", "c"), call("echo"), end("tool-calls")]
     answers = [parts, [*said("d"), end()]]
     found = [await settled_outcome(answers, (size,)) for size in (1, 2, 3, 50)]

@@ -24,7 +24,6 @@ from tests.laws.kit import (
     said,
 )
 
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
