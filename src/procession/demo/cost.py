@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..spans import Span
+    from .stage import Stage
 
 __all__ = ["SCENE", "Cost", "costs"]
 
@@ -45,49 +46,31 @@ async def play(setting: Setting) -> dict[str, Cost]:
     stage.say("Measured by the observer in all runs above: time spent in the hooks themselves.")
     stage.blank()
     found = costs(spans)
-    head = [("processor", "dim"), ("calls", "dim"), ("total", "dim"), ("per call", "dim")]
-    stage.columns(_right(head), WIDTHS)
+    _row(stage, "dim", "processor", "calls", "total", "per call")
     for name, cost in found.items():
-        row = [(name, "cyan"), (str(cost.calls), ""), (_millis(cost.seconds), "")]
-        stage.columns(_right([*row, (_micros(cost.seconds / cost.calls), "")]), WIDTHS)
+        each = f"{cost.seconds / cost.calls * 1e6:.1f} µs"
+        _row(stage, "cyan", name, str(cost.calls), _time(cost.seconds), each)
     stage.blank()
-    processors = sum(cost.seconds for cost in found.values())
-    models = [span for span in spans if span.kind == "model"]
-    waited = sum(span.seconds for span in models)
-    stage.columns(_right([("all processors", "bold"), *_sum(found), ("", "")]), WIDTHS)
-    stage.columns(
-        _right([("the model", "bold"), (str(len(models)), ""), (_millis(waited), ""), ("", "")]),
-        WIDTHS,
+    all_of_them = Cost(
+        calls=sum(cost.calls for cost in found.values()),
+        seconds=sum(cost.seconds for cost in found.values()),
     )
-    if waited:
-        share = 100 * processors / (processors + waited)
-        stage.say(f"Processors took {share:.3f} % of the time.", "bold")
+    models = [span.seconds for span in spans if span.kind == "model"]
+    _row(stage, "bold", "all processors", str(all_of_them.calls), _time(all_of_them.seconds))
+    _row(stage, "bold", "the model", str(len(models)), _time(sum(models)))
+    share = 100 * all_of_them.seconds / (all_of_them.seconds + sum(models))
+    stage.say(f"Processors took {share:.3f} % of the time.", "bold")
     return found
 
 
-WIDTHS = [15, 6, 12]
+def _row(stage: Stage, style: str, name: str, *numbers: str) -> None:
+    """A name to the left, numbers to the right in their columns."""
+    stage.put(f"  {name:<15}", style)
+    stage.put("".join(f"{number:>13}" for number in numbers) + "\n")
 
 
-def _sum(found: dict[str, Cost]) -> list[tuple[str, str]]:
-    calls = sum(cost.calls for cost in found.values())
-    seconds = sum(cost.seconds for cost in found.values())
-    return [(str(calls), ""), (_millis(seconds), "")]
-
-
-def _right(cells: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Numbers stand to the right in their columns."""
-    first, *middle, (last, style) = cells
-    widths = [*WIDTHS[1:], 10]
-    aligned = zip([*middle, (last, style)], widths, strict=True)
-    return [first, *((text.rjust(width), look) for (text, look), width in aligned)]
-
-
-def _millis(seconds: float) -> str:
-    return f"{seconds * 1e3:.2f} ms"
-
-
-def _micros(seconds: float) -> str:
-    return f"{seconds * 1e6:.1f} µs"
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.2f} ms"
 
 
 SCENE = Scene(

@@ -184,7 +184,7 @@ async def play(setting: Setting) -> list[HookCall]:
         log.close()
         raise_failure(run)
     fired = {call.hook for call in calls}
-    stage.blank()
+    stage.checks()
     stage.check(
         f"{len(fired)} of {len(HOOKS)} hooks were called, {len(calls)} times in all",
         len(fired) == len(HOOKS),
@@ -193,7 +193,7 @@ async def play(setting: Setting) -> list[HookCall]:
 
 
 class _Log:
-    """Shows calls in their order; the chunks of a stream share a line, and their text grows on it."""
+    """Shows calls in order; the chunks of a stream share a line, on which their text grows."""
 
     def __init__(self, stage: Stage, calls: list[HookCall]) -> None:
         self._stage = stage

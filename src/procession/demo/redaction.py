@@ -82,8 +82,11 @@ def _judge(stage: Stage, found: Redacted) -> None:
     if ADDRESS not in said.lower():
         stage.note("the model did not say the address this time, so nothing had to be held back.")
         return
+    stage.checks()
     cut = not any(ADDRESS in piece.lower() for piece in found.pieces)
-    stage.check("the model said the address" + (", cut into pieces" if cut else " in one piece"), True)
+    stage.check(
+        "the model said the address" + (", cut into pieces" if cut else " in one piece"), True
+    )
     stage.check("no part of it reached the client", _clean(got))
     stage.check("the text that is kept is the text that was delivered", found.kept == got)
 

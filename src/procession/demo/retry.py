@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from ..agent import Agent
+from ..chunks import Usage
 from ..processor import Processor
+from ..results import StepResult
 from ..testing import answer
 from .scene import INSTRUCTIONS, OPTIONS, Scene, Setting, raise_failure
 
 if TYPE_CHECKING:
-    from ..chunks import FinishPayload, Usage
+    from ..chunks import FinishPayload
     from ..processor import ProcessOutputStepArgs
-    from ..results import StepResult
     from .stage import LiveText, Stage
 
 __all__ = ["SCENE", "Retried"]
@@ -25,9 +26,13 @@ MOST_WORDS = 10
 
 
 class Retried(Struct, frozen=True, kw_only=True):
-    """The attempts in time, the run's text and usage, and all that the last call was sent."""
+    """The attempts in time, what each of them said, the run's text and usage.
+
+    `sent` is all that the model was sent the last time.
+    """
 
     attempts: list[StepResult]
+    said: list[str]
     text: str
     usage: Usage
     sent: str
@@ -61,13 +66,14 @@ async def play(setting: Setting) -> Retried:
         max_processor_retries=1,
     )
     line: LiveText | None = None
-    attempt = 0
+    said: list[str] = []
     async with agent.stream(QUESTION, observer=setting.observer, **OPTIONS) as run:
         async for chunk in run:
             if chunk.type == "step-start":
-                attempt += 1
-                line = stage.live([(f"attempt {attempt}", "cyan")], [9], "cyan")
+                said.append("")
+                line = stage.live([(f"attempt {len(said)}", "cyan")], [9], "cyan")
             elif chunk.type == "text-delta" and line:
+                said[-1] += chunk.payload.text
                 line.write(chunk.payload.text)
             elif chunk.type == "step-finish" and line:
                 line.end()
@@ -75,6 +81,7 @@ async def play(setting: Setting) -> Retried:
         raise_failure(run)
         found = Retried(
             attempts=await run.steps,
+            said=said,
             text=await run.text,
             usage=await run.usage,
             sent=model.calls[-1].sent,
@@ -101,21 +108,20 @@ def _judge(stage: Stage, found: Retried) -> None:
     if not rejected:
         stage.note("the first answer was short enough this time, so nothing was rejected.")
         return
-    if found.attempts[-1] in rejected or found.attempts[-1].tripwire:
+    accepted = found.attempts[-1].accepted
+    if not accepted:
         stage.note("the second answer was too long as well, so the run ended without an answer.")
     stage.columns([("result", "dim"), (found.text or "(no text)", "green")], [8])
     counts = [step.usage.total_tokens or 0 for step in found.attempts]
     total = found.usage.total_tokens
     spelled = " + ".join(map(str, counts))
-    stage.check("the feedback was part of what the model was sent the second time", _told(found))
+    stage.checks()
+    stage.check("the feedback was part of the second request", FEEDBACK in found.sent)
     stage.check(
-        "the rejected answer is no part of the result", rejected[0].text not in (found.text or " ")
+        "the result is the accepted answer only",
+        found.text == (found.said[-1] if accepted else ""),
     )
     stage.check(f"tokens of all attempts are counted: {spelled} = {total}", sum(counts) == total)
-
-
-def _told(found: Retried) -> bool:
-    return FEEDBACK in found.sent
 
 
 SCENE = Scene(

@@ -14,7 +14,7 @@ from .stage import Stage
 if TYPE_CHECKING:
     from ..run import Run
 
-__all__ = ["INSTRUCTIONS", "OPTIONS", "Setting", "Scene", "raise_failure"]
+__all__ = ["INSTRUCTIONS", "OPTIONS", "Scene", "Setting", "raise_failure"]
 
 INSTRUCTIONS = "You are a helpful assistant."
 

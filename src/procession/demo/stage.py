@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
 __all__ = ["Cell", "LiveText", "Stage", "printable", "quoted"]
@@ -74,6 +75,11 @@ class Stage:
     def note(self, text: str) -> None:
         """Something that did not go as the scene needs it, said plainly."""
         self.say(f"Note: {text}", "yellow")
+
+    def checks(self) -> None:
+        """What stands above the claims of a scene."""
+        self.blank()
+        self.say("checked on this run:", "dim")
 
     def check(self, claim: str, holds: bool) -> None:
         """A claim about the run, and whether it holds."""

@@ -45,14 +45,13 @@ class NoDoorCodes(Processor):
 
     def process_tool_result(self, args: ProcessToolResultArgs) -> None:
         """Put a result without the code in the place of the tool's own."""
-        if not isinstance(args.result, dict) or "door_code" not in args.result:
-            return
+        result: dict[str, Any] = args.result
         invocation: dict[str, Any] = {
             "state": "result",
             "toolCallId": args.tool_call_id,
             "toolName": args.tool_name,
             "args": args.args,
-            "result": {**args.result, "door_code": "[removed]"},
+            "result": {**result, "door_code": "[removed]"},
         }
         args.message_list.update_tool_invocation(
             {"type": "tool-invocation", "toolInvocation": invocation}
@@ -129,10 +128,10 @@ class _Teller:
 
 
 def _judge(stage: Stage, found: ToolUsed) -> None:
-    stage.blank()
     if not found.returned:
         stage.note("the model did not call the tool this time, so there was nothing to remove.")
         return
+    stage.checks()
     stage.check("the tool returned the door code", DOOR_CODE in _json(found.returned))
     stage.check(
         f"the model never got it, in {len(found.sent)} requests",

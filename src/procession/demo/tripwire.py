@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ..agent import Agent
 from ..processor import Processor
+from ..results import Tripwire
 from ..testing import answer
 from .holding import Blocker
 from .redaction import show_turns, show_turns_heading
@@ -15,7 +16,6 @@ from .scene import INSTRUCTIONS, OPTIONS, Scene, Setting, raise_failure
 
 if TYPE_CHECKING:
     from ..processor import ProcessInputArgs
-    from ..results import Tripwire
 
 __all__ = ["SCENE", "Blocked"]
 
@@ -105,13 +105,16 @@ def _judge(setting: Setting, found: Blocked) -> None:
     stage.blank()
     text = "".join(found.delivered)
     stage.columns([("client got", "dim"), (text, "green")], [12])
-    stage.check("no part of the password reached the client", WORD[:3] not in text.lower())
+    stage.checks()
+    said = "".join(found.pieces)
+    stage.check(
+        "the client got what came before the password, and no letter of it",
+        text == said[: said.lower().find(WORD)],
+    )
     stage.check("nothing was delivered after the tripwire", not found.after)
     stage.check("the model was cut off: nobody waited for the rest", not found.complete)
     stage.check("nothing of the answer is kept", not found.kept)
-    stage.check(
-        "with 'doorman' at the input the model is not even asked", found.calls == 0
-    )
+    stage.check("with 'doorman' at the input the model is not even asked", found.calls == 0)
 
 
 SCENE = Scene(
