@@ -36,8 +36,8 @@ class LocalServer:
 
     `weights` is a GGUF file; without one the embedded model is used, and fetched first if need be.
     `slots` is how many answers are generated at a time (more wait their turn), `context` how many
-    tokens all of them share, `threads` how many cores to use (all, if not given), `start_timeout`
-    how many seconds loading may take.
+    tokens all of them share, `threads` how many cores to use (all but one, if not given), and
+    `start_timeout` how many seconds loading may take.
     """
 
     def __init__(
@@ -54,7 +54,10 @@ class LocalServer:
         self.api_key = secrets.token_urlsafe(24)
         """The key this server asks for; made anew for each server."""
         self._weights = weights
-        self._slots, self._context, self._threads = slots, context, threads
+        self._slots, self._context = slots, context
+        # Its threads wait for each other by spinning: with as many as there are cores, any other
+        # work on the machine (this process, for one) slows the model down ten times.
+        self._threads = threads or max(1, (os.cpu_count() or 2) - 1)
         self._start_timeout = start_timeout
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None

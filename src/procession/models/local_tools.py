@@ -226,6 +226,8 @@ class BoundAnswer:
             self._name = json.loads(opening[1])
             start = ToolInputStartPayload(tool_call_id=self._call_id, tool_name=self._name)
             out.append(Chunk(type="tool-call-input-streaming-start", payload=start))
+        if not self._arguments:
+            self._held = self._held.lstrip()
         sure = _SURE.match(self._held)
         if sure is not None:
             self._release(out, sure.end())
@@ -240,7 +242,7 @@ class BoundAnswer:
     def _end(self, out: list[Chunk]) -> None:
         if not self._call_id:
             return self._as_text(out)
-        self._release(out, len(self._held.rstrip().removesuffix("}")))
+        self._release(out, len(self._held.rstrip().removesuffix("}").rstrip()))
         end = ToolInputEndPayload(tool_call_id=self._call_id)
         out.append(Chunk(type="tool-call-input-streaming-end", payload=end))
         call = ToolCallPayload(

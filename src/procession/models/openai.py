@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 
 import httpx2
 import msgspec
-
 import openai
 
 from ..chunks import Chunk, ModelStartPayload

@@ -61,8 +61,7 @@ def _serve(settings: dict[str, Any]) -> Any:
     params.n_ctx = settings["context"]
     params.kv_unified = True  # one conversation may fill the context that several share
     params.cache_ram_mib = 0  # the default keeps up to 8 GB of old prompts
-    if settings["threads"]:
-        params.cpuparams.n_threads = settings["threads"]
+    params.cpuparams.n_threads = settings["threads"]
     return native.Server(params)
 
 
