@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from .chunks import Chunk, FinishPayload, Usage
+from .chunks import Chunk, DeltaPayload, FinishPayload, Usage
 from .messages import (
     DataPart,
     FilePart,
@@ -63,9 +63,10 @@ class Call:
 class _Block:
     """A text or reasoning block under construction: its part and the pieces of its text."""
 
-    __slots__ = ("ended", "part", "pieces")
+    __slots__ = ("ended", "id", "part", "pieces")
 
-    def __init__(self, part: TextPart | ReasoningPart) -> None:
+    def __init__(self, id: str, part: TextPart | ReasoningPart) -> None:
+        self.id = id
         self.part = part
         self.ended = False
         self.pieces: list[str] = []
@@ -96,7 +97,7 @@ class Answer:
         self.parts: list[Part] = []
         self.calls: dict[str, Call] = {}
         self.chunks: dict[str, list[Chunk]] = {}
-        """Reasoning, source and file chunks for the step's record, by kind."""
+        """Source and file chunks for the step's record, by kind."""
         self.finish_reason: str | None = None
         self.raw_reason: str | None = None
         self.usage = Usage()
@@ -141,7 +142,7 @@ class Answer:
             part = TextPart(text="") if kind == "text" else ReasoningPart()
             if payload.provider_metadata is not UNSET:
                 part.provider_metadata = payload.provider_metadata
-            block = self._open[key] = _Block(part)
+            block = self._open[key] = _Block(payload.id, part)
             self._blocks.append(block)
             self._append(part)
         return block
@@ -169,7 +170,6 @@ class Answer:
 
     def _reasoning(self, chunk: Chunk) -> None:
         self._block("reasoning", chunk.payload).pieces.append(chunk.payload.text)
-        self.chunks.setdefault("reasoning", []).append(chunk)
 
     def _source(self, chunk: Chunk) -> None:
         payload = chunk.payload
@@ -277,6 +277,19 @@ class Answer:
     def has_begun(self) -> bool:
         """Whether anything of a response has come."""
         return bool(self.parts or self.response_id)
+
+    def reasoning(self) -> list[Chunk]:
+        """One `reasoning-delta` for each block that says something, merged (R-544)."""
+        found: list[Chunk] = []
+        for block in self._blocks:
+            text = "".join(block.pieces)
+            if text and isinstance(block.part, ReasoningPart):
+                meta = block.part.provider_metadata
+                payload = DeltaPayload(
+                    id=block.id, text=text, provider_metadata=UNSET if meta is None else meta
+                )
+                found.append(Chunk("reasoning-delta", payload, from_="AGENT"))
+        return found
 
     def text(self) -> str:
         """The text so far, as the gate let it through."""

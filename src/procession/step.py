@@ -133,7 +133,7 @@ class Step:
             usage=answer.usage,
             tool_calls=[call.chunk for call in answer.calls.values()],
             tool_results=self.outcomes,
-            reasoning=answer.chunks.get("reasoning", []),
+            reasoning=answer.reasoning(),
             sources=answer.chunks.get("sources", []),
             files=answer.chunks.get("files", []),
             content=self.portion.parts(run.message_list) if self.portion else [],
