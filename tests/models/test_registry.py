@@ -1,0 +1,47 @@
+"""Model ids and configurations that resolve to the adapters of this package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from procession.errors import UnknownModelError
+from procession.model import ModelConfig, known_providers, resolve_model
+from procession.models.local import LocalModel
+from procession.models.openai import OpenAIChatModel
+
+
+def test_the_providers_of_this_package_are_known() -> None:
+    assert {"openai", "local"} <= set(known_providers())
+
+
+def test_ids_resolve() -> None:
+    model = resolve_model("openai/gpt-5")
+    assert isinstance(model, OpenAIChatModel)
+    assert (model.provider, model.model_id) == ("openai", "gpt-5")
+    assert isinstance(resolve_model("local/smollm2"), LocalModel)
+    with pytest.raises(UnknownModelError):
+        resolve_model("local/other")
+
+
+@pytest.mark.parametrize(
+    ("model_id", "named"),
+    [("acme/small", ("acme", "small")), ("small", ("openai-compatible", "small"))],
+)
+def test_configurations_resolve(model_id: str, named: tuple[str, str]) -> None:
+    config = ModelConfig(id=model_id, url="http://127.0.0.1:9/v1", api_key="example-key-0001")
+    model = resolve_model(config)
+    assert (model.provider, model.model_id) == named
+    assert "example-key-0001" not in repr(model)
+    assert resolve_model({"id": model_id, "url": config.url}).model_id == named[1]
+
+
+def test_no_provider_is_imported_before_it_is_asked_for() -> None:
+    program = (
+        "import sys, procession; "
+        "print(sorted({'openai', 'httpx2', 'xllamacpp'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
