@@ -7,16 +7,15 @@ import sys
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
 from rich.text import Text
 
 from ..agent import Agent
-from ..errors import ConfigurationError, ProcessionError
+from ..errors import ConfigurationError, ModelError, ProcessionError
 from ..messages import text_message
 from ..model import resolve_model
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..messages import Message
     from ..model import LanguageModel
     from ..run import Run
@@ -32,7 +31,7 @@ def converse(model_id: str, *, system: str | None, once: str | None, console: Co
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         try:
-            model = runner.run(_ready(model_id, console, stack))
+            model = runner.run(_ready(model_id, stack))
             agent = Agent(id="chat", model=model, instructions=system)
             talk = Conversation(agent, console)
             if once is not None:
@@ -43,13 +42,15 @@ def converse(model_id: str, *, system: str | None, once: str | None, console: Co
             runner.run(stack.aclose())
 
 
-async def _ready(model_id: str, console: Console, stack: AsyncExitStack) -> LanguageModel:
+async def _ready(model_id: str, stack: AsyncExitStack) -> LanguageModel:
     """The model of an id; the embedded one is fetched and started, visibly."""
     if model_id == "local/smollm2":
         from ..demo.embedded import embedded_model
         from ..demo.stage import Stage
 
-        model, _ = await stack.enter_async_context(embedded_model(Stage(console)))
+        # What is shown on the way is no part of the answer.
+        stage = Stage(Console(stderr=True, markup=False, highlight=False, emoji=False))
+        model, _ = await stack.enter_async_context(embedded_model(stage))
         return model
     model: Any = resolve_model(model_id)
     close = getattr(model, "aclose", None)
@@ -85,8 +86,10 @@ class Conversation:
         self._keep(run)
 
     def _keep(self, run: Run) -> None:
-        if run.error is not None:
+        if isinstance(run.error, ProcessionError):
             raise run.error
+        if run.error is not None:  # whatever the transport raised
+            raise ModelError(f"{type(run.error).__name__}: {run.error}") from run.error
         if run.tripwire is not None:
             self._show(f"(stopped by {run.tripwire.processor_id}: {run.tripwire.reason})\n", "red")
             return
@@ -121,6 +124,8 @@ def _asked() -> str | None:
         try:
             return input("you: " if sys.stdin.isatty() else "")
         except EOFError:
+            if sys.stdin.isatty():
+                sys.stderr.write("\n")
             return None
         except KeyboardInterrupt:
             sys.stderr.write("\n(Ctrl-D leaves)\n")

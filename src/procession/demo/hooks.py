@@ -59,7 +59,8 @@ class Doorman(Processor):
 
     def process_input(self, args: ProcessInputArgs) -> None:
         """The messages as the caller gave them."""
-        saw = f"{len(args.messages)} message: {args.message_list.get_latest_user_content()}"
+        newest = args.message_list.get_latest_user_content()
+        saw = f"messages: {len(args.messages)}, the newest: {newest}"
         self._tell(HookCall("process_input", self.id, saw))
 
 
@@ -119,7 +120,7 @@ class Reader(Processor):
         """The whole run, at its end."""
         result = args.result
         attempts, tokens = len(result.steps), result.usage.total_tokens
-        saw = f"{attempts} attempts, {tokens} tokens: {result.text}"
+        saw = f"steps and attempts: {attempts}, tokens: {tokens or 0}, text: {result.text}"
         self._tell(HookCall("process_output_result", self.id, saw))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from ..errors import ModelError
 from ..testing import RecordingObserver, ScriptedModel
 from . import cost, hooks, redaction, retry, tool_result, tripwire
 from .embedded import embedded_model
@@ -14,6 +16,7 @@ from .scene import Setting
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..models.local_server import LocalServer
     from .scene import Scene
     from .stage import Stage
 
@@ -50,8 +53,8 @@ async def play_scenes(stage: Stage, scenes: Sequence[Scene], *, scripted: bool =
     else:
         await _play_real(stage, scenes, observer)
     stage.blank()
-    stage.put(f"{len(scenes)} scenes in {perf_counter() - started:.1f} s.", "bold")
-    stage.blank()
+    count = "1 scene" if len(scenes) == 1 else f"{len(scenes)} scenes"
+    stage.put(f"{count} in {perf_counter() - started:.1f} s.\n", "bold")
     for claim in stage.broken:
         stage.say(f"This did not hold: {claim}", "bold red")
     return not stage.broken
@@ -70,4 +73,18 @@ async def _play_real(stage: Stage, scenes: Sequence[Scene], observer: RecordingO
         heard = Overheard(model, is_alive=lambda: server.running)
         for number, scene in enumerate(scenes, 1):
             stage.heading(f"{number}/{len(scenes)}  {scene.title}")
-            await scene.play(Setting(stage, heard, observer))
+            try:
+                await scene.play(Setting(stage, heard, observer))
+            except ModelError as error:
+                if not await _has_ended(server):
+                    raise
+                raise ModelError(f"the model's process has ended midway: {error}") from error
+
+
+async def _has_ended(server: LocalServer) -> bool:
+    """Whether the server's process is gone; its connections break a moment before it is."""
+    for _ in range(20):
+        if not server.running:
+            return True
+        await asyncio.sleep(0.02)
+    return False

@@ -59,7 +59,7 @@ class Stage:
     def heading(self, title: str, mark: str = "") -> None:
         """The title of a scene, under a rule."""
         self.blank()
-        self.put("─" * self.width + "\n", "dim")
+        self.put(self._rule() * self.width + "\n", "dim")
         self.put(self._wrapped(title, 0) + "\n", "bold")
         if mark:
             self.put(self._wrapped(mark, 0) + "\n", "bold yellow")
@@ -116,6 +116,13 @@ class Stage:
     def put(self, text: str, style: str = "") -> None:
         """Text as it is, at once."""
         self.console.print(Text(text, style=style), end="", soft_wrap=True)
+
+    def _rule(self) -> str:
+        try:
+            "─".encode(self.console.encoding)
+        except UnicodeEncodeError:
+            return "-"
+        return "─"
 
     def _wrapped(self, text: str, indent: int) -> str:
         margin = " " * indent
