@@ -9,7 +9,7 @@ which stops after its first chunk until the given event is set (W6).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -32,11 +32,31 @@ def tokens(count: int) -> list[str]:
 
 
 class Setup(NamedTuple):
-    """What to build: `kind` says whether the hooks are `plain`, `async`, or there are `none`."""
+    """What to build.
+
+    `kind` says whether the hooks are `plain`, `async`, or there are `none`; in W4 whether the
+    program keeps its earlier messages (`kept`) or makes them anew for each run (`fresh`).
+    """
 
     processors: int
     kind: str
     size: int
+
+
+T = TypeVar("T")
+
+
+def conversation(setup: Setup, make: Callable[[str, str], T]) -> Callable[[], list[T]]:
+    """What gives a run its earlier messages; `make` takes role and text."""
+
+    def fresh() -> list[T]:
+        return [make(role, text) for role, text in told]
+
+    told = history(setup.size)
+    if setup.kind == "fresh":
+        return fresh
+    kept = fresh()
+    return lambda: kept
 
 
 class Hook(NamedTuple):
@@ -79,7 +99,7 @@ class Case:
 
 def only(setup: Setup, kind: str, why: str) -> None:
     """Refuse a set-up whose hooks are of another kind."""
-    if setup.kind not in ("none", kind):
+    if setup.processors and setup.kind != kind:
         raise Unsupported(why)
 
 

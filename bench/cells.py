@@ -41,7 +41,7 @@ def cells(works: set[str], *, quick: bool) -> list[Cell]:
     found += [Cell("w3", size=size) for size in STEPS]
     if not quick:
         found += [Cell("w3", 3, "async", size) for size in STEPS]
-    found.append(Cell("w4", size=HISTORY))
+    found += [Cell("w4", kind=kind, size=HISTORY) for kind in ("kept", "fresh")]
     return [cell for cell in found if cell.work in works]
 
 

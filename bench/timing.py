@@ -124,7 +124,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--peer", required=True, choices=BY_NAME)
     parser.add_argument("--work", required=True, choices=BUILDERS)
     parser.add_argument("--processors", type=int, default=0)
-    parser.add_argument("--kind", default="none", choices=("none", "plain", "async"))
+    parser.add_argument(
+        "--kind", default="none", choices=("none", "plain", "async", "kept", "fresh")
+    )
     parser.add_argument("--size", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="CPU time of one repeat")

@@ -19,7 +19,7 @@ from bench.case import (
     Hook,
     Recorder,
     Setup,
-    history,
+    conversation,
     only,
     relay_hooks,
     relayed,
@@ -108,11 +108,12 @@ def agent_of(model: Model, setup: Setup, **values: Any) -> tuple[Agent, list[Hoo
 def request(setup: Setup) -> Case:
     model = Model(lambda _: said(ANSWER))
     agent, hooks = agent_of(model, setup)
-    earlier = [Message(role=role, content=text) for role, text in history(setup.size)]
+    earlier = conversation(setup, lambda role, text: Message(role=role, content=text))
 
     async def run() -> str:
-        messages = [*earlier, Message(role="user", content=QUESTION)] if earlier else QUESTION
-        return (await agent.arun(messages)).content
+        if not setup.size:
+            return (await agent.arun(QUESTION)).content
+        return (await agent.arun([*earlier(), Message(role="user", content=QUESTION)])).content
 
     return Case(run=run, expected=ANSWER, model=model, texts=texts_of, hooks=hooks)
 

@@ -15,7 +15,7 @@ from bench.case import (
     Hook,
     Recorder,
     Setup,
-    history,
+    conversation,
     tokens,
 )
 from bench.floor import Agent, Call, Chunk, Message
@@ -53,8 +53,8 @@ class AsyncChunk:
         return chunk
 
 
-PAIRS: dict[str, Any] = {"none": PlainPair, "plain": PlainPair, "async": AsyncPair}
-CHUNKS: dict[str, Any] = {"none": PlainChunk, "plain": PlainChunk, "async": AsyncChunk}
+PAIRS: dict[bool, Any] = {False: PlainPair, True: AsyncPair}
+CHUNKS: dict[bool, Any] = {False: PlainChunk, True: AsyncChunk}
 
 
 class Model(Recorder):
@@ -89,12 +89,12 @@ def case(model: Model, **values: Any) -> Case:
 
 def request(setup: Setup) -> Case:
     model = Model(lambda _: ([Chunk(ANSWER)],))
-    pair = PAIRS[setup.kind]
+    pair = PAIRS[setup.kind == "async"]
     agent = Agent(model, processors=[pair() for _ in range(setup.processors)])
-    earlier = [Message(role, text) for role, text in history(setup.size)]
+    earlier = conversation(setup, Message)
 
     async def run() -> str:
-        return (await agent.generate([*earlier, Message("user", QUESTION)])).text
+        return (await agent.generate([*earlier(), Message("user", QUESTION)])).text
 
     hooks = [Hook(hook.__code__, setup.processors) for hook in (pair.request, pair.step)]
     return case(model, run=run, expected=ANSWER, hooks=hooks)
@@ -103,7 +103,7 @@ def request(setup: Setup) -> Case:
 def chunks(setup: Setup) -> Case:
     texts = tokens(setup.size)
     model = Model(lambda _: ([Chunk(text)] for text in texts))
-    hook = CHUNKS[setup.kind]
+    hook = CHUNKS[setup.kind == "async"]
     agent = Agent(model, processors=[hook() for _ in range(setup.processors)])
 
     async def run() -> list[str]:
@@ -127,7 +127,7 @@ def steps(setup: Setup) -> Case:
         return ([Chunk(call=Call(f"c{done}", "echo", f'{{"x":{done}}}'))],)
 
     model = Model(reads)
-    pair = PAIRS[setup.kind]
+    pair = PAIRS[setup.kind == "async"]
     agent = Agent(model, [echo], [pair() for _ in range(setup.processors)])
 
     async def run() -> tuple[str, list[int]]:

@@ -25,7 +25,7 @@ from bench.case import (
     Hook,
     Recorder,
     Setup,
-    history,
+    conversation,
     only,
     relay_hooks,
     relayed,
@@ -97,10 +97,10 @@ def request(setup: Setup) -> Case:
     model = Model(script=lambda _: AIMessage(ANSWER), recorder=recorder)
     agent = create_agent(model, tools=[], middleware=middleware(setup.processors))
     kinds = {"user": HumanMessage, "assistant": AIMessage}
-    earlier = [kinds[role](text) for role, text in history(setup.size)]
+    earlier = conversation(setup, lambda role, text: kinds[role](text))
 
     async def run() -> str:
-        state = await agent.ainvoke({"messages": [*earlier, HumanMessage(QUESTION)]})
+        state = await agent.ainvoke({"messages": [*earlier(), HumanMessage(QUESTION)]})
         return state["messages"][-1].content
 
     hooks = [Hook(around.__code__, setup.processors, extra=None)]

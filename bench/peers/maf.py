@@ -30,7 +30,7 @@ from bench.case import (
     Hook,
     Recorder,
     Setup,
-    history,
+    conversation,
     only,
     tokens,
 )
@@ -101,10 +101,10 @@ def request(setup: Setup) -> Case:
     only(setup, "async", "middleware can only be async")
     client = Client(lambda _: said(ANSWER))
     agent = Agent(client=client, middleware=[around] * setup.processors)
-    earlier = [Message(role, [text]) for role, text in history(setup.size)]
+    earlier = conversation(setup, lambda role, text: Message(role, [text]))
 
     async def run() -> str:
-        messages = [*earlier, Message("user", [QUESTION])] if earlier else QUESTION
+        messages = [*earlier(), Message("user", [QUESTION])] if setup.size else QUESTION
         return (await agent.run(messages)).text
 
     hooks = [Hook(around.__code__, setup.processors)]

@@ -33,7 +33,7 @@ from bench.case import (
     Hook,
     Recorder,
     Setup,
-    history,
+    conversation,
     only,
     relay_hooks,
     relayed,
@@ -141,10 +141,12 @@ def request(setup: Setup) -> Case:
     answer = assistant_message(ANSWER)
     model = Model(lambda _: answer)
     agent, hooks = agent_of(model, setup)
-    earlier = [{"role": role, "content": text} for role, text in history(setup.size)]
-    given: Any = [*earlier, {"role": "user", "content": QUESTION}] if earlier else QUESTION
+    earlier = conversation(setup, lambda role, text: {"role": role, "content": text})
 
     async def run() -> str:
+        given: Any = QUESTION
+        if setup.size:
+            given = [*earlier(), {"role": "user", "content": QUESTION}]
         return (await Runner.run(agent, given)).final_output
 
     return Case(run=run, expected=ANSWER, model=model, texts=texts_of, hooks=hooks)

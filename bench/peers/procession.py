@@ -15,7 +15,7 @@ from bench.case import (
     Hook,
     Recorder,
     Setup,
-    history,
+    conversation,
     tokens,
 )
 from procession import Agent, Chunk, ModelRequest, Usage, text_message, tool
@@ -72,8 +72,8 @@ class AsyncChunk:
         return args.part
 
 
-PAIRS: dict[str, Any] = {"none": PlainPair, "plain": PlainPair, "async": AsyncPair}
-CHUNKS: dict[str, Any] = {"none": PlainChunk, "plain": PlainChunk, "async": AsyncChunk}
+PAIRS: dict[bool, Any] = {False: PlainPair, True: AsyncPair}
+CHUNKS: dict[bool, Any] = {False: PlainChunk, True: AsyncChunk}
 
 
 class Model(Recorder):
@@ -146,7 +146,7 @@ def agent_of(model: Model, processors: list[Any], **values: Any) -> Agent:
 
 def pairs(setup: Setup, calls: int) -> tuple[list[Any], list[Hook]]:
     """The processors of W1 and W3, each hook of which is called `calls` times."""
-    kind = PAIRS[setup.kind]
+    kind = PAIRS[setup.kind == "async"]
     processors = [kind() for _ in range(setup.processors)]
     hooks = (kind.process_input_step, kind.process_output_step)
     return processors, [Hook(hook.__code__, calls * setup.processors) for hook in hooks]
@@ -156,10 +156,10 @@ def request(setup: Setup) -> Case:
     model = Model(lambda _: said(ANSWER))
     processors, hooks = pairs(setup, 1)
     agent = agent_of(model, processors)
-    earlier = [text_message(text, role=role) for role, text in history(setup.size)]
+    earlier = conversation(setup, lambda role, text: text_message(text, role=role))
 
     async def run() -> str:
-        given = [*earlier, text_message(QUESTION)] if earlier else QUESTION
+        given = [*earlier(), text_message(QUESTION)] if setup.size else QUESTION
         return (await agent.generate(given)).text
 
     return case(model, run=run, expected=ANSWER, hooks=hooks)
@@ -175,7 +175,7 @@ def chunks(setup: Setup) -> Case:
         yield [end(), finish("stop")]
 
     model = Model(reads)
-    kind = CHUNKS[setup.kind]
+    kind = CHUNKS[setup.kind == "async"]
     agent = agent_of(model, [kind() for _ in range(setup.processors)])
 
     async def run() -> list[str]:
