@@ -50,6 +50,7 @@ async def reject(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
     run.verdict = None
     result = step.rejected("retry", wire)
     if step.asked:
+        step.recorded = True
         run.all_steps.append(result)
         run.add_usage(result.usage)
     if step.started:
@@ -89,10 +90,8 @@ def blocked_in_input(run: RunState, wire: TripWire) -> None:
 def block_result(run: RunState, wire: TripWire) -> None:
     """A verdict on the whole answer: no text of it is shown or kept (R-156)."""
     run.message_list.clear.response.db()
-    for result in run.all_steps:
-        result.text = ""
-        result.content = []
-        result.reasoning = []
+    for result in list(run.all_steps):
+        run.replace_step(result, text="", content=[], reasoning=[])
     _end(run, "tripwire", "other")
     run.tripwire = tripwire_of(wire)
     run.text = ""

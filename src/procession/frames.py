@@ -22,10 +22,10 @@ from .chunks import (
     Usage,
 )
 from .core_messages import to_model
+from .prompt_memo import plain_copy
 
 if TYPE_CHECKING:
     from .errors import TripWire
-    from .messages import Message
     from .results import StepResult
     from .run_state import RunState
     from .step import Step
@@ -86,9 +86,15 @@ def step_finish_chunk(run: RunState, step: Step, result: StepResult) -> Chunk:
             usage=result.usage,
             steps=list(run.steps),
         ),
-        messages=MessagesView(run),
+        messages=MessagesView(run, at_once=_may_change(run, step)),
     )
     return frame(run, "step-finish", payload)
+
+
+def _may_change(run: RunState, step: Step) -> bool:
+    """Whether a hook may edit messages in place after this step."""
+    pipeline = run.pipeline
+    return bool(pipeline.process_output_result) or (step.continues and pipeline.changes_messages)
 
 
 def finish_chunk(run: RunState) -> Chunk:
@@ -164,32 +170,37 @@ class MessagesView(Mapping[str, Any]):
     """`messages` of a finish chunk: `all`, `user`, `nonUser` as model messages, made when read.
 
     Nearly nobody reads them, and making them costs as much as the history is long. The list is
-    the one of the moment the chunk was made; the running message's parts are kept beside it.
+    the one of the moment the chunk was made; the running message's parts are kept beside it. Where
+    a hook may yet edit messages in place, the prompt of the moment is kept instead (`at_once`).
     """
 
-    __slots__ = ("_messages", "_parts", "_response_id")
+    __slots__ = ("_entries", "_messages", "_parts", "_response_id")
 
-    def __init__(self, run: RunState) -> None:
+    def __init__(self, run: RunState, *, at_once: bool = False) -> None:
+        self._entries = run.message_list.provider_prompt() if at_once else None
         self._messages = run.message_list.held()
         self._response_id = run.message_id
         running = run.message_list.find(run.message_id)
         self._parts = running.content.parts.copy() if running else []
 
-    def _then(self) -> list[Message]:
-        return [
+    def _all(self) -> list[dict[str, Any]]:
+        if self._entries is not None:
+            return plain_copy([e for e in self._entries if e["role"] != "system"])
+        then = [
             m.replace(content=m.content.replace(parts=self._parts))
             if m.id == self._response_id
             else m
             for m in sorted(self._messages, key=lambda m: m.created_at)
         ]
+        return to_model(then)
 
     def __getitem__(self, key: str) -> Any:
         if key == "all":
-            return to_model(self._then())
+            return self._all()
         if key == "user":
-            return to_model([m for m in self._then() if m.role == "user"])
+            return [entry for entry in self._all() if entry["role"] == "user"]
         if key == "nonUser":
-            return to_model([m for m in self._then() if m.role != "user"])
+            return [entry for entry in self._all() if entry["role"] != "user"]
         raise KeyError(key)
 
     def __iter__(self) -> Iterator[str]:

@@ -210,9 +210,13 @@ class Loop:
             if run.error is not None:
                 return
         step.continues = True
-        async with aclosing(reject(run, step)) as closing:
-            async for batch in closing:
-                yield batch
+        try:
+            async with aclosing(reject(run, step)) as closing:
+                async for batch in closing:
+                    yield batch
+        except TripWire as wire:  # on the chunk that closes the attempt: nothing can follow it
+            block(run, step, wire)
+            raise
 
     async def _recover(self, step: Step, error: Exception) -> Batches:
         """Ask the error processors; if none wants another attempt, the error is final."""

@@ -16,7 +16,7 @@ from .message_list import MessageList, isolated
 from .messages import Message
 from .options import CALLBACKS, RequestScope, check_options, count
 from .pipeline import Chain, Link, Pipeline, fold
-from .processor import ProcessInputArgs, processor
+from .processor import ProcessInputArgs, check_processors, processor
 from .request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY, RequestContext
 from .returns import apply_messages
 from .run import Run
@@ -30,6 +30,7 @@ __all__ = ["open_run"]
 
 DEFAULT_MAX_STEPS = 5
 DEFAULT_ERROR_RETRIES = 10
+LISTS = ("input_processors", "output_processors", "error_processors")
 
 
 async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, streaming: bool) -> Run:
@@ -41,14 +42,21 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     opening = Opening(
         run_id=run_id, agent_id=agent.id, request_context=context, message_list=messages
     )
-    pipeline, extensions = await _pipeline(agent, opening, options)
-    run = await _state(agent, opening, options, pipeline)
-    run.extensions = extensions
+    run = await _state(agent, opening, options)
     run.streaming = streaming
-    await _fill(agent, run, given, options)
-    _listen_to_signal(run)
-    if pipeline.process_input:
-        await _process_input(run)
+    run.extensions = agent.extensions
+    try:
+        run.pipeline = await _pipeline(agent, opening, options)
+        run.retry_budget = _budget(agent, options, run.pipeline)
+        run.step_chain = _step_chain(run.pipeline, options.get("prepare_step"))
+        await _fill(agent, run, given, options)
+        _listen_to_signal(run)
+        if run.pipeline.process_input:
+            await _process_input(run)
+    except BaseException:
+        run.status = "failed"
+        await settle(run)  # what an extension has begun, it is told the end of
+        raise
     return Run(Loop(run))
 
 
@@ -59,10 +67,6 @@ async def _process_input(run: RunState) -> None:
         await fold(run, run.pipeline.process_input, args, apply_messages)
     except TripWire as wire:
         blocked_in_input(run, wire)
-    except BaseException:
-        run.status = "failed"
-        await settle(run)
-        raise
 
 
 def _identity(options: Mapping[str, Any]) -> tuple[RequestContext, str | None, str | None]:
@@ -87,24 +91,26 @@ async def resolved(value: Any, scope: RequestScope) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-async def _pipeline(
-    agent: Agent, opening: Opening, options: Mapping[str, Any]
-) -> tuple[Pipeline, Sequence[Any]]:
+async def _pipeline(agent: Agent, opening: Opening, options: Mapping[str, Any]) -> Pipeline:
+    """The call's processors, compiled. `None` for a list means that it was not given (R-017)."""
     own = agent.compiled
-    kinds = ("input_processors", "output_processors", "error_processors")
-    if own is not None and not any(kind in options for kind in kinds):
-        return own, ()
+    if own is not None and all(options.get(kind) is None for kind in LISTS):
+        return own
     scope = RequestScope(opening.request_context)
-    lists = [await resolved(options.get(kind, getattr(agent, kind)), scope) for kind in kinds]
+    lists: list[list[Any]] = []
+    for kind in LISTS:
+        asked = options.get(kind)
+        entries = await resolved(getattr(agent, kind) if asked is None else asked, scope)
+        lists.append(check_processors(entries, kind))
+    inputs, outputs, errors = lists
     around = [await _around(extension, opening) for extension in agent.extensions]
-    inputs, outputs, errors = (list(entries or ()) for entries in lists)
     for added in around:
         inputs = joined(added.before_input, inputs, added.after_input)
         outputs = joined(added.before_output, outputs, added.after_output)
     automatic = [entry for added in around for entry in added.error]
     pipeline = Pipeline(inputs, outputs, joined((), errors, automatic))
     pipeline.has_error_processors = bool(errors)  # R-220: the automatic ones do not count
-    return pipeline, agent.extensions
+    return pipeline
 
 
 async def _around(extension: Any, opening: Opening) -> Around:
@@ -112,9 +118,7 @@ async def _around(extension: Any, opening: Opening) -> Around:
     return await added if inspect.isawaitable(added) else added
 
 
-async def _state(
-    agent: Agent, opening: Opening, options: Mapping[str, Any], pipeline: Pipeline
-) -> RunState:
+async def _state(agent: Agent, opening: Opening, options: Mapping[str, Any]) -> RunState:
     scope = RequestScope(opening.request_context)
     stop_when = options.get("stop_when") or ()
     return RunState(
@@ -123,7 +127,6 @@ async def _state(
         message_list=opening.message_list,
         message_id=new_id(),
         request_context=opening.request_context,
-        pipeline=pipeline,
         model=agent.fixed_model or await resolved(agent.model, scope),
         model_is_object=agent.fixed_model is not None,
         tools=agent.fixed_tools
@@ -137,19 +140,19 @@ async def _state(
         abort_signal=options.get("abort_signal"),
         max_steps=count("max_steps", options.get("max_steps", DEFAULT_MAX_STEPS), least=1),
         max_retries=count("max_retries", options.get("max_retries", agent.max_retries)),
-        retry_budget=_budget(agent, options, pipeline),
         stop_when=[stop_when] if callable(stop_when) else list(stop_when),
         callbacks={name: options[name] for name in CALLBACKS if options.get(name)},
         observer=options.get("observer", agent.observer),
         hide_signals=options.get("hide_signals", False),
         include_raw_chunks=options.get("include_raw_chunks", False),
-        step_chain=_step_chain(pipeline, options.get("prepare_step")),
     )
 
 
 def _budget(agent: Agent, options: Mapping[str, Any], pipeline: Pipeline) -> int:
     """How many retries the call has, for all who may ask for one (R-212, R-213)."""
-    asked = options.get("max_processor_retries", agent.max_processor_retries)
+    asked = options.get("max_processor_retries")
+    if asked is None:
+        asked = agent.max_processor_retries
     if asked is not None:
         return count("max_processor_retries", asked)
     return DEFAULT_ERROR_RETRIES if pipeline.has_error_processors else 0

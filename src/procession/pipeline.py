@@ -112,9 +112,10 @@ class Pipeline:
         for names, processors in ((INPUT_HOOKS, ins), (OUTPUT_HOOKS, outs), (ERROR_HOOKS, errors)):
             for name in names:
                 setattr(self, name, Chain.of(processors, name))
-        for index, entry in enumerate([*ins, *outs, *errors]):
-            with suppress(AttributeError):  # a processor may be frozen: the index is a courtesy
-                entry.processor_index = index
+        for processors in (ins, outs, errors):
+            for index, entry in enumerate(processors):
+                with suppress(AttributeError):  # it may be frozen: the index is a courtesy
+                    entry.processor_index = index
         self.has_error_processors = bool(errors)
         self.changes_messages = any(getattr(self, name) for name in HOOKS)
         """Whether some hook could change the message list."""

@@ -8,7 +8,16 @@ makes one from functions.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NoReturn,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+)
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -373,7 +382,7 @@ if TYPE_CHECKING:
     ProcessInputResult = list[Message] | MessageList | InputResult | Mapping[str, Any] | None
     ProcessorMessageResult = list[Message] | MessageList | None
     ProcessOutputStepResult = ProcessorMessageResult | InputResult | Mapping[str, Any]
-    ProcessLLMResponseResult = None
+    ProcessLLMResponseResult: TypeAlias = None
     StepReturn = ProcessInputStepResult | Mapping[str, Any] | list[Message] | MessageList | None
     RequestReturn = ProcessLLMRequestResult | Mapping[str, Any] | None
     ErrorReturn = ProcessAPIErrorResult | Mapping[str, bool] | None
@@ -508,18 +517,19 @@ class FunctionProcessor:
     process_data_parts: bool = False
     on_violation: Callable[[ProcessorViolation], object] | None = None
     processor_index: int | None = None
-    process_input: Callable[[ProcessInputArgs], Any]
-    process_input_step: Callable[[ProcessInputStepArgs], Any]
-    process_llm_request: Callable[[ProcessLLMRequestArgs], Any]
-    process_llm_response: Callable[[ProcessLLMResponseArgs], Any]
-    process_api_error: Callable[[ProcessAPIErrorArgs], Any]
-    process_output_stream: Callable[[ProcessOutputStreamArgs], Any]
-    process_output_step: Callable[[ProcessOutputStepArgs], Any]
-    process_tool_result: Callable[[ProcessToolResultArgs], Any]
-    process_output_result: Callable[[ProcessOutputResultArgs], Any]
 
     def __init__(self, id: str, hooks: Mapping[str, Callable[..., Any]]) -> None:
         self.id = id
+        if TYPE_CHECKING:  # declared here, for a checker takes those of a class for methods
+            self.process_input: Callable[[ProcessInputArgs], Any]
+            self.process_input_step: Callable[[ProcessInputStepArgs], Any]
+            self.process_llm_request: Callable[[ProcessLLMRequestArgs], Any]
+            self.process_llm_response: Callable[[ProcessLLMResponseArgs], Any]
+            self.process_api_error: Callable[[ProcessAPIErrorArgs], Any]
+            self.process_output_stream: Callable[[ProcessOutputStreamArgs], Any]
+            self.process_output_step: Callable[[ProcessOutputStepArgs], Any]
+            self.process_tool_result: Callable[[ProcessToolResultArgs], Any]
+            self.process_output_result: Callable[[ProcessOutputResultArgs], Any]
         for hook, function in hooks.items():
             setattr(self, hook, function)
 
@@ -565,7 +575,7 @@ def check_processors(entries: Any, where: str) -> list[Any]:
     """The entries as a list; raises `ConfigurationError` for one that is no processor (R-011)."""
     if isinstance(entries, str | Mapping) or not isinstance(entries, Iterable):
         raise ConfigurationError(f"{where} must be a list of processors, not {_kind(entries)}")
-    found = list(cast("Iterable[Any]", entries))
+    found: list[Any] = list(cast("Iterable[Any]", entries))
     for position, entry in enumerate(found):
         name = getattr(entry, "id", None)
         if isinstance(entry, type):

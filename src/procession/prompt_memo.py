@@ -141,6 +141,11 @@ def isolated(message: Message) -> Message:
     return message.replace(content=content, extra=extra)
 
 
+def isolated_part(part: Part) -> Part:
+    """A copy of a part that shares no mutable container with it."""
+    return _isolate(part)
+
+
 def _isolate(value: Any) -> Any:
     cls = value.__class__
     if cls in _LEAVES:

@@ -95,6 +95,8 @@ def _replace_system(run: RunState, link: Link, system: Any) -> None:
 def _reconcile(run: RunState, link: Link, args: HookArgs[Any], returned: Sequence[Any]) -> None:
     if not returned and link.name in _KEEPS_ON_EMPTY:
         return  # an empty list plainly means "no change" there
+    if any(entry is None for entry in returned):
+        wrong(link, "returned a list that holds None; each entry must be a message")
     source = "input" if link.name.startswith("process_input") else "response"
     try:
         run.message_list.reconcile(args.handed(), returned, source)
@@ -148,7 +150,7 @@ def _checked_choice(link: Link, key: str, value: Any) -> Any:
         return list(cast("Iterable[str]", value))
     if key in ("provider_options", "model_settings") and not isinstance(value, Mapping | None):
         wrong(link, f"{key} must be a mapping, not {type(value).__name__}")
-    return value
+    return cast("Any", value)
 
 
 def apply_nothing(_run: RunState, _link: Link, _args: HookArgs[Any], _returned: Any) -> None:

@@ -6,6 +6,8 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace
+
 from .answer import put_data_part
 from .chunks import Chunk, Usage
 from .gate import Gate
@@ -198,7 +200,7 @@ class RunState:
         self.answer = step.answer
         if self.saved_system is None:
             self.saved_system = self.message_list.save_system()
-        elif self.step_chain:
+        else:
             self.message_list.restore_system(self.saved_system)
 
     def label_response(self, step: Step) -> None:
@@ -249,8 +251,18 @@ class RunState:
         self.text = now
         following: Portion | None = None
         for result, portion in reversed(self.portions):
-            result.text = portion.text(self.message_list, until=following)
+            parts = portion.parts(self.message_list, until=following)
+            text = "".join(part.text for part in parts if part.type == "text")
+            self.replace_step(result, text=text, content=parts)
             following = portion
+
+    def replace_step(self, result: StepResult, **changes: Any) -> None:
+        """Put a changed copy in the place of a step's record: delivered chunks hold the old one."""
+        made = replace(result, **changes)
+        for steps in (self.steps, self.all_steps):
+            for position, known in enumerate(steps):
+                if known is result:
+                    steps[position] = made
 
     def response(self) -> ResponseInfo:
         """What is known of the last response, with the run's messages in three forms (R-545)."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .answer import Answer
 from .processor import CachedLLMStepChunk, ToolCallInfo
+from .prompt_memo import isolated_part
 from .results import ResponseInfo, StepResult, Tripwire
 
 if TYPE_CHECKING:
@@ -136,12 +137,19 @@ class Step:
             reasoning=answer.reasoning(),
             sources=answer.chunks.get("sources", []),
             files=answer.chunks.get("files", []),
-            content=self.portion.parts(run.message_list) if self.portion else [],
+            content=self._content(run),
             warnings=self.warnings,
             request=self.request_info,
             response=self.response(),
             provider_metadata=answer.provider_metadata,
         )
+
+    def _content(self, run: RunState) -> list[Any]:
+        """The step's parts; copies, when a hook may edit those in the message later."""
+        if self.portion is None:
+            return []
+        parts = self.portion.parts(run.message_list)
+        return [isolated_part(p) for p in parts] if run.pipeline.changes_messages else parts
 
     def rejected(self, reason: str, wire: TripWire | None) -> StepResult:
         """The record of an attempt that does not count: its usage, and who rejected it (R-179)."""

@@ -184,13 +184,22 @@ async def play(setting: Setting) -> list[HookCall]:
             log.catch_up()
         log.close()
         raise_failure(run)
-    fired = {call.hook for call in calls}
-    stage.checks()
-    stage.check(
-        f"{len(fired)} of {len(HOOKS)} hooks were called, {len(calls)} times in all",
-        len(fired) == len(HOOKS),
-    )
+    _judge(stage, calls)
     return calls
+
+
+def _judge(stage: Stage, calls: list[HookCall]) -> None:
+    fired = {call.hook for call in calls}
+    missing = [hook for hook in HOOKS if hook not in fired]
+    stage.checks()
+    if missing:
+        stage.note(f"not called this time: {', '.join(missing)}.")
+        return
+    stage.check(f"all {len(HOOKS)} hooks were called, {len(calls)} times in all", True)
+    stage.check(
+        "process_input was the first and process_output_result the last",
+        calls[0].hook == "process_input" and calls[-1].hook == "process_output_result",
+    )
 
 
 class _Log:
