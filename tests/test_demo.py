@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from procession import Agent, APICallError, ModelError, processor
-from procession.demo import SCENES, Stage, play_scenes
+from procession.demo import SCENES, Stage, embedded, play_scenes
 from procession.demo.cost import Cost, costs
 from procession.demo.embedded import embedded_model
 from procession.demo.holding import Blocker, Redactor, may_become
@@ -133,6 +133,23 @@ def check_tool(found: Any) -> None:
     assert len(found.sent) == 2 and '"204' in found.sent[1].replace("\\", "")
     assert not any(DOOR_CODE in told for told in [*found.sent, *found.delivered, found.kept])
     assert "204" in found.text
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+async def test_fetch_is_shown(
+    terminal: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fetch(progress: Any = None) -> Path:
+        progress(10_000_000, 93_000_000)
+        return tmp_path
+
+    monkeypatch.setenv("PROCESSION_CACHE", str(tmp_path))
+    monkeypatch.setattr(embedded, "ensure_weights", fetch)
+    stage, written = make_stage(force_terminal=terminal)
+    assert await embedded.fetched_weights(stage) == tmp_path
+    shown = written.getvalue()
+    assert "Fetching" in shown and "no network is needed" in shown
+    assert ("10.0/93.0 MB" in shown) == terminal and ("\x1b" in shown) == terminal
 
 
 async def test_a_model_that_is_ended_midway_is_an_error(kept_weights: Path) -> None:
