@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .chunks import Chunk
     from .run_state import RunState
 
-__all__ = ["deliver"]
+__all__ = ["deliver", "pass_on"]
 
 
 async def deliver(
@@ -19,17 +19,18 @@ async def deliver(
 ) -> AsyncGenerator[list[Chunk], None]:
     """Offer a chunk, and yield what is to be delivered; `passed` takes in what came through."""
     if run.gate.writes:
-        work = _offer(run, chunk, passed)
+        work = pass_on(run, chunk, passed)
         async with aclosing(run.outbox.attend(work, offering=True)) as written:
             async for batch in written:
                 yield batch
     else:
-        await _offer(run, chunk, passed)
+        await pass_on(run, chunk, passed)
     if run.out:
         yield run.take_out()
 
 
-async def _offer(run: RunState, chunk: Chunk, passed: list[Chunk] | None) -> None:
+async def pass_on(run: RunState, chunk: Chunk, passed: list[Chunk] | None = None) -> None:
+    """Offer a chunk, and put what came through into the batch under way."""
     through = await run.gate.offer(chunk)
     if through is not None:
         run.out.append(through)

@@ -26,7 +26,7 @@ from .closing import (
     settle,
     stopped_by_caller,
 )
-from .delivery import deliver
+from .delivery import deliver, pass_on
 from .errors import ModelError, TripWire
 from .frames import error_chunk, start_chunk, step_finish_chunk, tripwire_chunk
 from .listening import begin, listen
@@ -168,14 +168,20 @@ class Loop:
             text = step.answer.text()
         result = step.result(run, text)
         step.continues = await self._goes_on(step, result)
-        async with aclosing(deliver(run, step_finish_chunk(run, step, result))) as delivered:
-            async for batch in delivered:
-                yield batch
+        chunk = step_finish_chunk(run, step, result)
+        if run.gate.writes:
+            async with aclosing(deliver(run, chunk)) as delivered:
+                async for batch in delivered:
+                    yield batch
+        else:
+            await pass_on(run, chunk)
         run.accept(step, result)
         if step.continues:
             mark_boundary(run)
         if "on_step_finish" in run.callbacks:
             await run.call_back("on_step_finish", result)
+        if run.out:
+            yield run.take_out()
 
     async def _goes_on(self, step: Step, result: StepResult) -> bool:
         """Whether another step follows (R-523 to R-527)."""

@@ -201,6 +201,19 @@ class MessageList(WithSystemMessages):
         """A fresh list of all messages but system messages, by time (R-323)."""
         return self._sequence.view().copy()
 
+    def shown(self) -> tuple[list[Message], list[dict[str, Any]]]:
+        """What a hook is shown: messages and system messages at this moment, as cheap as can be.
+
+        Both lists are shared, and never changed once handed out; times that were edited in place
+        since the last `view()` are not looked at, so sort before you show the messages.
+        """
+        sequence, system = self._sequence, self._system
+        messages = sequence.latest
+        if messages is None:
+            messages = sequence.view()
+        listed = system.latest
+        return messages, system.shown() if listed is None else listed
+
     def view(self) -> list[Message]:
         """Like `messages()`, in a list that is shared: it is never changed once handed out."""
         return self._sequence.view()

@@ -63,7 +63,7 @@ class MessageSequence:
         self._bulk: _Bulk | None = None
         self._saved: set[str] = set()
         self._moved: dict[str, str] = {}
-        self._view: list[Message] | None = None
+        self.latest: list[Message] | None = None
         self._times: list[datetime] = []
         self._ordered_times: list[datetime] = []
 
@@ -72,8 +72,8 @@ class MessageSequence:
     def view(self) -> list[Message]:
         """All messages by time, in a list that is never changed once handed out."""
         times = [message.created_at for message in self._all]
-        if self._view is not None and times == self._times:
-            return self._view
+        if self.latest is not None and times == self._times:
+            return self.latest
         try:
             in_order = self._known_order(times) or sorted(times) == times
             found = self._all.copy() if in_order else sorted(self._all, key=_created_at)
@@ -82,7 +82,7 @@ class MessageSequence:
                 "a message's created_at must be a datetime with a time zone, such as "
                 "datetime.now(UTC)"
             ) from None
-        self._times, self._view = times, found
+        self._times, self.latest = times, found
         return found
 
     def _known_order(self, times: list[datetime]) -> bool:
@@ -185,7 +185,7 @@ class MessageSequence:
                 return 0
         except AttributeError:
             return 0
-        self._all, self._view = head, None
+        self._all, self.latest = head, None
         self._ordered_times = run.times if known is run.ids else run.times[start : start + count]
         self._bulk = _Bulk(count, source, run.position)
         return count
@@ -196,7 +196,7 @@ class MessageSequence:
         self._index[message.id] = message
         self._put_source(message, source)
         self._saved.discard(message.id)
-        self._view = None
+        self.latest = None
 
     def holds(self, before: Sequence[Message], returned: Sequence[Any]) -> bool:
         """Whether a hook returned just what it was shown, and all of that is still here."""
@@ -237,7 +237,7 @@ class MessageSequence:
         self._index[message.id] = message
         self._put_source(message, source)
         self._saved.discard(message.id)
-        self._view = None
+        self.latest = None
 
     def move(self, id: str, source: str) -> None:
         """A message was added again: it gets the new source, unless that is memory (R-332)."""
@@ -271,7 +271,7 @@ class MessageSequence:
             self._responses.pop(key, None)
             self._moved.pop(key, None)
             self._saved.discard(key)
-        self._view = None
+        self.latest = None
         return found
 
     def drain(self) -> list[Message]:
@@ -349,7 +349,7 @@ class MessageSequence:
             id: message for id, message in self._index.items() if self._sources[id] == "response"
         }
         self._saved = set(state.get("saved", ()))
-        self._bulk, self._view, self._moved = None, None, {}
+        self._bulk, self.latest, self._moved = None, None, {}
 
 
 def _created_at(message: Message) -> datetime:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, cast
 
 from .errors import ConfigurationError
+from .records import clean_text
+from .request_context import RequestContext
 
 if TYPE_CHECKING:
     from .abort_signal import AbortSignal
@@ -13,11 +15,18 @@ if TYPE_CHECKING:
     from .model import ModelSettings, ToolChoice
     from .output import FullOutput
     from .processor import ErrorProcessor, InputProcessor, OutputProcessor, ProcessInputStepArgs
-    from .request_context import RequestContext
     from .results import StepResult
     from .spans import Observer
 
-__all__ = ["CallOptions", "Dynamic", "RequestScope", "check_options", "count"]
+__all__ = [
+    "CallOptions",
+    "Dynamic",
+    "RequestScope",
+    "check_option",
+    "check_options",
+    "count",
+    "is_id",
+]
 
 
 class RequestScope:
@@ -82,31 +91,181 @@ CALLBACKS = ("on_step_finish", "on_finish", "on_chunk", "on_error", "on_abort")
 
 
 def check_options(options: Mapping[str, Any]) -> None:
-    """Refuse options that do not exist, with the nearest that does."""
-    for name in options:
+    """Refuse options that do not exist, with the nearest that does, and those of a wrong kind."""
+    for name, value in options.items():
         if name not in CallOptions.__annotations__:
             import difflib  # only where a mistake is explained
 
             near = difflib.get_close_matches(name, CallOptions.__annotations__, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ConfigurationError(f"unknown option {name!r}{hint}")
-    check_tool_choice(options.get("tool_choice", "auto"))
+        check_option(name, value)
 
 
-def check_tool_choice(choice: Any) -> None:
-    """Refuse a tool choice that no provider knows (R-085, R-528)."""
-    if isinstance(choice, str) and choice in ("auto", "none", "required"):
-        return
-    if isinstance(choice, Mapping) and "type" in choice:
-        return
-    raise ConfigurationError(
-        f"tool_choice {choice!r}: use 'auto', 'none', 'required', or "
-        f"{{'type': 'tool', 'toolName': name}} for one tool"
-    )
+def check_option(name: str, value: Any) -> None:
+    """Refuse a value of the wrong kind by the option's name; the value itself is not shown.
+
+    Raises `ConfigurationError`.
+    """
+    check = _CHECKS.get(name)
+    if check is not None:
+        check(name, value)
 
 
 def count(name: str, value: Any, *, least: int = 0) -> int:
     """A finite whole number of at least `least`; raises `ConfigurationError` (R-214, G6)."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigurationError(f"{name} must be a whole number, {least} or more; got {value!r}")
+        given = value if isinstance(value, int | float) else type(value).__name__
+        raise ConfigurationError(f"{name} must be a whole number, {least} or more; got {given}")
     return value
+
+
+def is_id(value: Any) -> bool:
+    """Whether a value can name an agent, a tool, a run, a thread: a text that every store takes."""
+    return isinstance(value, str) and bool(value) and clean_text(value) is value
+
+
+ID = "a text that is not empty, without NUL or lone surrogates"
+
+
+def _wrong(name: str, kinds: str, value: Any) -> NoReturn:
+    raise ConfigurationError(f"{name} must be {kinds}, not {type(value).__name__}")
+
+
+Check = Callable[[str, Any], object]
+"""Raises `ConfigurationError` for a value that the option of that name cannot have."""
+
+
+def _kind(kinds: str, fits: Callable[[Any], bool], *, optional: bool = True) -> Check:
+    """A check that `fits`, worded; an optional value may be `None`."""
+    words = f"{kinds}, or None" if optional else kinds
+
+    def check(name: str, value: Any) -> None:
+        if not (value is None and optional) and not fits(value):
+            _wrong(name, words, value)
+
+    return check
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _are_names(value: Any) -> bool:
+    """A collection of texts; a single text is none, though it is a collection of letters."""
+    if isinstance(value, str | Mapping) or not isinstance(value, Collection):
+        return False
+    return all(isinstance(entry, str) for entry in cast("Collection[Any]", value))
+
+
+def _are_conditions(value: Any) -> bool:
+    if callable(value):
+        return True
+    return isinstance(value, list | tuple) and all(map(callable, cast("Sequence[Any]", value)))
+
+
+def _are_processors(value: Any) -> bool:
+    """A list, or a function of the request; its entries are checked when it is compiled."""
+    return callable(value) or (isinstance(value, Iterable) and not isinstance(value, str | Mapping))
+
+
+def _check_tool_choice(_name: str, choice: Any) -> None:
+    """Refuse a tool choice that no provider knows (R-085, R-528)."""
+    if isinstance(choice, str) and choice in ("auto", "none", "required"):
+        return
+    if isinstance(choice, Mapping):
+        named = cast("Mapping[str, Any]", choice)
+        if named.get("type") == "tool" and isinstance(named.get("toolName"), str):
+            return
+    given = repr(choice[:40]) if isinstance(choice, str) else f"this {type(choice).__name__}"
+    raise ConfigurationError(
+        f"tool_choice cannot be {given}: use 'auto', 'none', 'required', or "
+        f"{{'type': 'tool', 'toolName': name}} for one tool"
+    )
+
+
+def _check_memory(name: str, memory: Any) -> None:
+    """The ids in it are checked with those of the request context, which go before them."""
+    if memory is None:
+        return
+    if not isinstance(memory, Mapping):
+        _wrong(name, "a mapping with 'thread' and 'resource', or None", memory)
+    unknown = set(cast("Mapping[Any, Any]", memory)) - {"thread", "resource", "options"}
+    if unknown:
+        raise ConfigurationError(
+            f"memory: unknown keys {sorted(map(str, unknown))}; allowed are 'thread', 'resource'"
+        )
+
+
+def _check_settings(name: str, settings: Any) -> None:
+    if settings is None:
+        return
+    if not isinstance(settings, Mapping):
+        _wrong(name, "a mapping, or None", settings)
+    given = cast("Mapping[str, Any]", settings)
+    if "max_retries" in given:
+        count(f"{name}: max_retries", given["max_retries"])
+
+
+def _check_structured(name: str, asked: Any) -> None:
+    if asked is None:
+        return
+    if not isinstance(asked, Mapping):
+        _wrong(name, "a mapping {'schema': …}, or None", asked)
+    schema: Any = cast("Mapping[str, Any]", asked).get("schema")
+    if schema is None or isinstance(schema, Mapping):
+        return
+    if not callable(getattr(schema, "model_json_schema", None)):
+        _wrong(f"{name}: schema", "a JSON Schema or a pydantic model", schema)
+
+
+def _check_steps(name: str, value: Any) -> None:
+    count(name, value, least=1)
+
+
+def _check_budget(name: str, value: Any) -> None:
+    if value is not None:
+        count(name, value)
+
+
+_FUNCTION = _kind("a function", callable)
+_MAPPING = _kind("a mapping", _is_mapping)
+_PROCESSORS = _kind("a list of processors, or a function that gives one", _are_processors)
+_CHECKS: dict[str, Check] = {
+    "max_steps": _check_steps,
+    "max_retries": count,
+    "max_processor_retries": _check_budget,
+    "stop_when": _kind("a function of the steps, or a list of these", _are_conditions),
+    "tool_choice": _check_tool_choice,
+    "active_tools": _kind("a list of tool names", _are_names),
+    "model_settings": _check_settings,
+    "provider_options": _MAPPING,
+    "structured_output": _check_structured,
+    "memory": _check_memory,
+    "request_context": _kind(
+        "a RequestContext or a mapping",
+        lambda value: isinstance(value, RequestContext | Iterable) and not isinstance(value, str),
+    ),
+    "abort_signal": _kind(
+        "the signal of an AbortController", lambda value: hasattr(value, "add_callback")
+    ),
+    "input_processors": _PROCESSORS,
+    "output_processors": _PROCESSORS,
+    "error_processors": _PROCESSORS,
+    "prepare_step": _FUNCTION,
+    **dict.fromkeys(CALLBACKS, _FUNCTION),
+    "hide_signals": _kind(
+        "True, False or a list of signal types",
+        lambda value: isinstance(value, bool) or _are_names(value),
+        optional=False,
+    ),
+    "include_raw_chunks": _kind(
+        "True or False", lambda value: isinstance(value, bool), optional=False
+    ),
+    "observer": _kind(
+        "an object with a method span(span)",
+        lambda value: callable(getattr(value, "span", None)),
+    ),
+    "run_id": _kind(ID, is_id),
+}
+"""The options whose kind is checked at the boundary; the others are messages, read as such."""

@@ -124,19 +124,21 @@ class HookArgs(Generic[M]):
     renew: Callable[[], object] | None = ABSENT
     """The engine's: what else is made anew for each processor."""
 
-    # How the two lists below come about: see the properties.
-    _ordered: Sequence[Message] = ()
-    _system: Sequence[SystemMessage] = ()
-    _messages: list[Message] | None = None
-    _system_messages: list[SystemMessage] | None = None
+    shown: tuple[Sequence[Message], Sequence[SystemMessage]] = ((), ())
+    """The engine's: messages and system messages when the hook was called; never changed."""
+    listed: list[Message] | None = None
+    system_listed: list[SystemMessage] | None = None
 
     def __init__(self, **values: Any) -> None:
         for name, value in values.items():
-            if name in ("messages", "system_messages"):
-                name = f"_{name}"
+            if name == "messages":
+                self.listed = value
+            elif name == "system_messages":
+                self.system_listed = value
             elif name.startswith("_") or not hasattr(type(self), name):
                 raise ConfigurationError(f"{type(self).__name__} has no argument {name!r}")
-            setattr(self, name, value)
+            else:
+                setattr(self, name, value)
 
     @property
     def messages(self) -> list[Message]:
@@ -145,29 +147,22 @@ class HookArgs(Generic[M]):
         The messages are the live ones: editing their parts takes effect. Changing the list itself
         does nothing unless the list is returned.
         """
-        found = self._messages
+        found = self.listed
         if found is None:
-            found = self._messages = sorted(self._ordered, key=_created_at)
+            found = self.listed = sorted(self.shown[0], key=_created_at)
         return found
 
     @property
     def system_messages(self) -> list[SystemMessage]:
         """All system messages, untagged then tagged, in a list of its own (R-036)."""
-        found = self._system_messages
+        found = self.system_listed
         if found is None:
-            found = self._system_messages = [dict(message) for message in self._system]
+            found = self.system_listed = [dict(message) for message in self.shown[1]]
         return found
 
-    def snapshot(self, ordered: Sequence[Message], system: Sequence[SystemMessage]) -> None:
-        """The engine's: what the next processor is shown; neither list is ever changed."""
-        self._ordered = ordered
-        self._system = system
-        self._messages = None
-        self._system_messages = None
-
     def handed(self) -> Sequence[Message]:
-        """The messages the hook was handed, whatever it did to its own list (R-158)."""
-        return self._ordered
+        """The engine's: the messages the hook was shown, whatever it did to its own list (R-158)."""
+        return self.shown[0]
 
     def abort(
         self,

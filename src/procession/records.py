@@ -18,10 +18,28 @@ from msgspec.structs import replace
 
 from .errors import InputError
 
-__all__ = ["Record", "clean_json", "clean_text", "format_time", "parse_time", "plain"]
+__all__ = [
+    "MAX_DEPTH",
+    "Record",
+    "clean_json",
+    "clean_kept",
+    "clean_record",
+    "clean_text",
+    "format_time",
+    "parse_time",
+    "plain",
+]
 
 _APART = frozenset({"extra", "prompt_memo"})
 """Fields that are no JSON keys: the slot for unknown keys, and a message's prompt memo."""
+
+MAX_DEPTH = 200
+"""How deep values that enter a run may be nested: what JSON libraries take, with room to spare.
+
+A limit of our own, because the interpreter's depends on how deep the stack is at the moment.
+"""
+
+_TOO_DEEP = "a value is nested too deeply, or contains itself: no JSON form"
 
 
 class Record(Struct, rename="camel", kw_only=True):
@@ -104,7 +122,8 @@ class Record(Struct, rename="camel", kw_only=True):
         try:
             return cls(**known, extra=extra or None)
         except TypeError as error:
-            raise InputError(f"{cls.__name__}: {error}; keys given: {sorted(data)}") from None
+            raise InputError(f"{cls.__name__}: {error}; keys given: {sorted(map(str, data))}"
+            ) from None
 
 
 def plain(value: Any) -> Any:
@@ -116,7 +135,7 @@ def plain(value: Any) -> Any:
     try:
         return _plain(value)
     except RecursionError:
-        raise InputError("a value is nested too deeply, or contains itself: no JSON form") from None
+        raise InputError(_TOO_DEEP) from None
 
 
 def _plain(value: Any) -> Any:
@@ -147,12 +166,19 @@ def _plain(value: Any) -> Any:
 
 def error_form(error: BaseException) -> dict[str, Any]:
     """An exception as JSON: name, message and, for API errors, status and retryable flag."""
-    form: dict[str, Any] = {"name": type(error).__name__, "message": str(error)}
+    form: dict[str, Any] = {"name": type(error).__name__, "message": _message_of(error)}
     for key, name in (("statusCode", "status_code"), ("isRetryable", "is_retryable")):
         value = getattr(error, name, None)
         if value is not None:
             form[key] = value
     return form
+
+
+def _message_of(error: BaseException) -> str:
+    try:
+        return clean_text(str(error))
+    except Exception:  # an exception whose own text fails still has a name
+        return ""
 
 
 def format_time(moment: datetime) -> str:
@@ -195,33 +221,68 @@ def clean_json(value: Any) -> Any:
     """`value` as JSON data with clean texts; what is clean already comes back as it is.
 
     For values that enter a run from outside: tool results, data. Raises `InputError` for a value
-    that contains itself or is nested too deeply.
+    that contains itself or is nested more than `MAX_DEPTH` levels deep.
     """
     try:
-        return _clean(value)
+        return _clean(value, MAX_DEPTH, kept=False)
     except RecursionError:
-        raise InputError("a value is nested too deeply, or contains itself: no JSON form") from None
+        raise InputError(_TOO_DEEP) from None
 
 
-def _clean(value: Any) -> Any:
+def clean_kept(value: Any) -> Any:
+    """As `clean_json`, but what is no plain data stays what it is: its giver's own object."""
+    try:
+        return _clean(value, MAX_DEPTH, kept=True)
+    except RecursionError:
+        raise InputError(_TOO_DEEP) from None
+
+
+def clean_record(record: Record) -> None:
+    """Clean the texts in a record's fields, in place; what is clean stays the same objects."""
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        cls = value.__class__
+        if cls is str:
+            if value.isascii() and "\0" not in value:
+                continue
+            made = clean_text(value)
+        elif cls is dict or cls is list:
+            made = clean_kept(value)
+        else:
+            if isinstance(value, Record):
+                clean_record(value)
+            continue
+        if made is not value:
+            setattr(record, name, made)
+
+
+def _clean(value: Any, levels: int, *, kept: bool) -> Any:
     cls = value.__class__
     if cls is str:
         return clean_text(value)
     if value is None or cls is int or cls is bool or cls is float:
         return value
-    if cls is dict:
-        return _clean_dict(value)
-    if cls is list:
-        cleaned = [_clean(v) for v in value]
-        return value if all(a is b for a, b in zip(cleaned, value, strict=True)) else cleaned
-    return _clean(plain(value))
+    if isinstance(value, dict) and (kept or cls is dict):
+        return _clean_dict(cast("dict[Any, Any]", value), _deeper(levels), kept)
+    if cls is list or (kept and cls is tuple):
+        levels = _deeper(levels)
+        cleaned = [_clean(v, levels, kept=kept) for v in value]
+        same = all(a is b for a, b in zip(cleaned, value, strict=True))
+        return value if same else cls(cleaned)
+    return value if kept else _clean(plain(value), levels, kept=False)
 
 
-def _clean_dict(value: dict[Any, Any]) -> dict[str, Any]:
-    cleaned: dict[str, Any] = {}
+def _deeper(levels: int) -> int:
+    if not levels:
+        raise InputError(_TOO_DEEP)
+    return levels - 1
+
+
+def _clean_dict(value: dict[Any, Any], levels: int, kept: bool) -> dict[Any, Any]:
+    cleaned: dict[Any, Any] = {}
     same = True
     for key, entry in value.items():
-        name = clean_text(key) if isinstance(key, str) else str(key)
-        cleaned[name] = made = _clean(entry)
+        name = clean_text(key) if isinstance(key, str) else key if kept else str(key)
+        cleaned[name] = made = _clean(entry, levels, kept=kept)
         same = same and name is key and made is entry
     return value if same else cleaned

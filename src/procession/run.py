@@ -75,6 +75,7 @@ class Run:
         self._delivered: list[Chunk] = []
         self._done = False
         self._busy = False
+        self._watched = "on_chunk" in self._state.callbacks
         self._others: list[asyncio.Future[None]] = []
         if self._state.on_release is not None:
             # A run that is dropped unread has no end of its own at which it could be let go.
@@ -128,7 +129,9 @@ class Run:
         return self._texts()
 
     async def _chunks(self) -> AsyncGenerator[Chunk, None]:
+        # The pull is written out here, for it happens once per read; `_pull` is the same.
         delivered = self._delivered
+        stop, advance = self._state.interruption, self._engine.__anext__
         position = 0
         while True:
             while position < len(delivered):
@@ -137,7 +140,23 @@ class Run:
                 yield chunk
             if self._done:
                 return
-            await self._pull()
+            if self._busy or self._watched:
+                await self._pull()
+                continue
+            self._busy = True
+            stop.puller = current_task()
+            try:
+                delivered += await advance()
+            except StopAsyncIteration:
+                self._done = True
+            except BaseException:
+                self._done = True
+                raise
+            finally:
+                stop.puller = None
+                self._busy = False
+                if self._others:
+                    self._wake_others()
 
     async def _texts(self) -> AsyncGenerator[str, None]:
         async for chunk in self._chunks():
@@ -161,7 +180,7 @@ class Run:
         try:
             batch = await self._engine.__anext__()
             self._delivered += batch
-            if "on_chunk" in state.callbacks:
+            if self._watched:
                 await self._call_back(batch)
         except StopAsyncIteration:
             self._done = True

@@ -100,6 +100,7 @@ class RunState:
         self.ids_before: frozenset[str] = frozenset()
         """Response messages that were there before the loop: added by `process_input`."""
         self.usage = Usage()
+        self._counted = False
         self.verdict: TripWire | None = None
         """A verdict given while something was written; it holds even if a hook swallows it."""
         self.answer: Answer | None = None
@@ -162,11 +163,10 @@ class RunState:
         args.processor_id = name
         args.state = state
         args.retry_count = self.retry_count
-        messages = self.message_list
+        args.shown = self.message_list.shown()
+        args.listed = args.system_listed = None
         if args.__class__ is ProcessOutputResultArgs:
-            args.snapshot(messages.response_messages(), messages.system_view())
-        else:
-            args.snapshot(messages.view(), messages.system_view())
+            args.shown = (self.message_list.response_messages(), args.shown[1])
 
     async def send_signal(self, signal: Any) -> Signal:
         """Add a reminder to the conversation (R-713 to R-718)."""
@@ -221,7 +221,8 @@ class RunState:
 
     def add_usage(self, usage: Usage) -> None:
         """Tokens of every attempt count (R-183)."""
-        self.usage = self.usage + usage
+        self.usage = self.usage + usage if self._counted else usage
+        self._counted = True
 
     # ── the end ────────────────────────────────────────────────────────────────────────────────
 

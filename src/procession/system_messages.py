@@ -52,20 +52,20 @@ def _all_of(value: Any) -> list[SystemMessage]:
 class SystemMessages:
     """Buckets of system messages; each bucket holds a content once."""
 
-    __slots__ = ("_shown", "feedback", "tagged", "untagged")
+    __slots__ = ("feedback", "latest", "tagged", "untagged")
 
     def __init__(self) -> None:
         self.untagged: list[SystemMessage] = []
         self.tagged: dict[str, list[SystemMessage]] = {}
         self.feedback: list[SystemMessage] = []
-        self._shown: list[SystemMessage] | None = None
+        self.latest: list[SystemMessage] | None = None
 
     def add(self, value: Any, tag: str | None = None) -> None:
         """Add what `value` says, but for contents the bucket has already (R-346)."""
         found = _all_of(value)
         if not found:
             return
-        self._shown = None
+        self.latest = None
         bucket = self.untagged if tag is None else self.tagged.setdefault(tag, [])
         for message in found:
             _add_once(bucket, message)
@@ -83,10 +83,10 @@ class SystemMessages:
 
         The list is shared, and never changed once handed out.
         """
-        found = self._shown
+        found = self.latest
         if found is None:
             tagged = (m for bucket in self.tagged.values() for m in bucket)
-            found = self._shown = [*self.untagged, *tagged]
+            found = self.latest = [*self.untagged, *tagged]
         return found
 
     def for_prompt(self) -> list[SystemMessage]:
@@ -98,7 +98,7 @@ class SystemMessages:
 
     def clear(self, tag: str | None = None) -> None:
         """Empty a bucket (R-348)."""
-        self._shown = None
+        self.latest = None
         if tag is None:
             self.untagged = []
         else:
@@ -107,7 +107,7 @@ class SystemMessages:
     def replace_untagged(self, value: Any) -> None:
         """Replace the untagged bucket; tagged ones stay (R-349)."""
         found = _all_of(value)
-        self._shown = None
+        self.latest = None
         self.untagged = []
         for message in found:
             _add_once(self.untagged, message)
@@ -115,7 +115,7 @@ class SystemMessages:
     def replace_all(self, value: Any) -> None:
         """Replace every bucket but feedback; equal entries keep their tag (R-087)."""
         found = _all_of(value)
-        self._shown = None
+        self.latest = None
         tags = {
             (m["role"], m["content"]): tag for tag, bucket in self.tagged.items() for m in bucket
         }
@@ -139,7 +139,7 @@ class SystemMessages:
 
     def restore(self, saved: SavedSystem) -> None:
         """Put every bucket back to what it was."""
-        self._shown = None
+        self.latest = None
         self.untagged = list(saved[0])
         self.tagged = {tag: list(bucket) for tag, bucket in saved[1].items()}
 
@@ -153,7 +153,7 @@ class SystemMessages:
 
     def deserialize(self, state: Mapping[str, Any]) -> None:
         """Take over what `serialize` gave."""
-        self._shown = None
+        self.latest = None
         self.untagged = list(state.get("systemMessages", ()))
         tagged: Mapping[str, Any] = state.get("taggedSystemMessages", {})
         self.tagged = {tag: list(bucket) for tag, bucket in tagged.items()}
