@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from .blocking import run_blocking, stream_blocking
 from .errors import ConfigurationError
 from .model import LanguageModel, ModelSpec, resolve_model
 from .opening import open_run
-from .options import CallOptions, Dynamic, count
+from .options import ID, CallOptions, Dynamic, check_option, count, is_id
 from .pipeline import Pipeline
 from .processor import check_processors
 from .run import Run, Starting
 from .tools import Tool, tool_map
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from .chunks import Chunk
     from .extension import Extension
@@ -60,8 +61,8 @@ class Agent:
         extensions: Sequence[Extension] = (),
         observer: Observer | None = None,
     ) -> None:
-        if not id:
-            raise ConfigurationError("an agent needs an id")
+        if not is_id(id):
+            raise ConfigurationError(f"an agent needs an id: {ID}")
         self.id = id
         self.name = name or id
         self.instructions = instructions
@@ -74,7 +75,8 @@ class Agent:
             count("max_processor_retries", max_processor_retries)
         self.max_processor_retries = max_processor_retries
         self.max_retries = count("max_retries", max_retries)
-        self.extensions = tuple(extensions)
+        self.extensions = _extensions(extensions)
+        check_option("observer", observer)
         self.observer = observer
         self.fixed_model: LanguageModel | None = model if isinstance(model, LanguageModel) else None
         self.fixed_tools: dict[str, Tool] | None = None if callable(tools) else tool_map(tools)
@@ -121,6 +123,19 @@ class Agent:
 def _fixed(entries: Any, where: str) -> Any:
     """A list as it is now, checked (R-011); a function of the request is left alone."""
     return entries if callable(entries) else check_processors(entries, where)
+
+
+def _extensions(entries: Any) -> tuple[Extension, ...]:
+    """The extensions, each of which must have its two methods."""
+    if isinstance(entries, str | bytes) or not isinstance(entries, Iterable):
+        raise ConfigurationError(f"extensions must be a list, not {type(entries).__name__}")
+    found: tuple[Any, ...] = tuple(cast("Iterable[Any]", entries))
+    for entry in found:
+        for method in ("extend", "run_ended"):
+            if not callable(getattr(entry, method, None)):
+                kind = type(entry).__name__
+                raise ConfigurationError(f"extensions: {kind} has no method {method}()")
+    return found
 
 
 def model_of(spec: ModelSpec) -> LanguageModel:

@@ -76,11 +76,10 @@ class Answer:
     """What a model's answer has come to so far."""
 
     __slots__ = (
-        "_add_text",
         "_blocks",
         "_last",
         "_open",
-        "_text_id",
+        "add_text",
         "calls",
         "chunks",
         "finish_reason",
@@ -89,6 +88,7 @@ class Answer:
         "provider_metadata",
         "raw_reason",
         "response_id",
+        "text_id",
         "timestamp",
         "usage",
     )
@@ -108,8 +108,8 @@ class Answer:
         self._blocks: list[_Block] = []
         self._open: dict[tuple[str, str], _Block] = {}
         self._last = ""
-        self._text_id: str | None = None
-        self._add_text: Callable[[str], None] = list[str]().append
+        self.text_id: str | None = None
+        self.add_text: Callable[[str], None] = list[str]().append
 
     # ── content, after the gate ────────────────────────────────────────────────────────────────
 
@@ -118,8 +118,8 @@ class Answer:
         kind = chunk.type
         if kind == "text-delta":
             payload = chunk.payload
-            if payload.id == self._text_id:
-                self._add_text(payload.text)
+            if payload.id == self.text_id:
+                self.add_text(payload.text)
             else:
                 self._first_text(payload)
             return
@@ -131,8 +131,8 @@ class Answer:
 
     def _first_text(self, payload: Any) -> None:
         block = self._block("text", payload)
-        self._text_id = payload.id
-        self._add_text = block.pieces.append
+        self.text_id = payload.id
+        self.add_text = block.pieces.append
         block.pieces.append(payload.text)
 
     def _block(self, kind: str, payload: Any) -> _Block:
@@ -159,7 +159,7 @@ class Answer:
         key = (kind, chunk.payload.id)
         if border == "start" and key in self._open and self._open[key].ended:
             del self._open[key]  # the id is used again: another block, another part
-            self._text_id = None
+            self.text_id = None
         block = self._block(kind, chunk.payload)
         block.ended = border == "end"
         part = block.part

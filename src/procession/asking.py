@@ -1,24 +1,24 @@
-"""Asking the model: its id resolved, its transport retries, its stream read and closed."""
+"""Asking the model: its id resolved, its failures told apart, and when to ask again."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from .errors import APICallError, ConfigurationError
 from .model import LanguageModel, ModelRequest, resolve_model
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import Mapping
 
-    from .chunks import Chunk
     from .run_state import RunState
     from .step import Step
 
-__all__ = ["ModelFailure", "ask", "resolved_model"]
+__all__ = ["ModelFailure", "Retries", "resolved_model"]
 
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 8.0
+LONGEST_ASKED_PAUSE = 60.0
+"""Seconds: our own pauses double between the first two; a provider may ask for up to the last."""
 
 
 class ModelFailure(Exception):
@@ -42,46 +42,35 @@ def resolved_model(run: RunState, step: Step) -> LanguageModel:
     return resolve_model(model)
 
 
-async def ask(run: RunState, request: ModelRequest) -> AsyncGenerator[Sequence[Chunk], None]:
-    """The model's chunks as it delivers them; a failure leaves as `ModelFailure`.
+class Retries:
+    """The transport retries of one call: for errors marked retryable, before anything came (R-216).
 
-    An error marked retryable is tried again up to `max_retries` times, as long as nothing came
-    (R-216). Closing this generator closes the connection.
+    They are the model's own, and happen before any processor is asked.
     """
-    assert run.step is not None
-    model: LanguageModel = run.step.model
-    left = request.settings.get("max_retries", run.max_retries)
-    pause = FIRST_PAUSE
-    while True:
-        begun = False
-        stream = model.stream(request)
-        try:
-            async for read in stream:
-                begun = True
-                yield read
-            return
-        except Exception as error:
-            if begun or left <= 0 or not _may_retry(error):
-                raise ModelFailure(error) from error
-            wait = _retry_after(error, pause)
-        finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
-        await asyncio.sleep(wait)
-        left -= 1
-        pause = min(pause * 2, LONGEST_PAUSE)
+
+    __slots__ = ("_left", "_pause")
+
+    def __init__(self, run: RunState, request: ModelRequest) -> None:
+        self._left: int = request.settings.get("max_retries", run.max_retries)
+        self._pause = FIRST_PAUSE
+
+    def pause_after(self, error: Exception) -> float | None:
+        """Seconds to wait before another try, or `None` when the error is to stand."""
+        if self._left <= 0 or not (isinstance(error, APICallError) and error.is_retryable):
+            return None
+        pause = _asked_pause(error)
+        if pause is None:
+            pause = self._pause
+        self._left -= 1
+        self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        return pause
 
 
-def _may_retry(error: Exception) -> bool:
-    return isinstance(error, APICallError) and error.is_retryable
-
-
-def _retry_after(error: Exception, pause: float) -> float:
-    """Seconds to wait: what the provider asks for, within reason, else our own pause."""
-    headers: Mapping[str, str] = getattr(error, "response_headers", None) or {}
+def _asked_pause(error: APICallError) -> float | None:
+    """What the provider's `Retry-After` asks for, in seconds, within reason."""
+    headers: Mapping[str, str] = error.response_headers or {}
     asked = {key.lower(): value for key, value in headers.items()}.get("retry-after")
     try:
-        return min(max(float(asked), 0.0), 60.0) if asked is not None else pause
+        return None if asked is None else min(max(float(asked), 0.0), LONGEST_ASKED_PAUSE)
     except ValueError:
-        return pause
+        return None

@@ -59,7 +59,7 @@ class Intake:
         Raises `TripWire` for a verdict; what passed before it is in `run.out` already.
         """
         step, gate, out = self._step, self._gate, self._run.out
-        add = step.answer.add
+        answer = step.answer
         for chunk in read:
             kind = chunk.type
             if kind in _CONTROL:
@@ -80,7 +80,10 @@ class Intake:
                 if passed is None:
                     continue
                 chunk = passed
-            add(chunk)
+            if chunk.type == "text-delta" and chunk.payload.id == answer.text_id:
+                answer.add_text(chunk.payload.text)
+            else:
+                answer.add(chunk)
             out.append(chunk)
 
     async def _unusual(self, chunk: Chunk) -> None:

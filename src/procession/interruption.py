@@ -24,10 +24,12 @@ class Interruption:
     come to their own end (R-558).
     """
 
-    __slots__ = ("_fired", "_puller", "_signal", "puller", "waiting")
+    __slots__ = ("_fired", "_puller", "_signal", "is_armed", "puller", "waiting")
 
     def __init__(self, signal: AbortSignal | None) -> None:
         self._signal = signal
+        self.is_armed = signal is not None
+        """Whether there is anything to check."""
         self.puller: asyncio.Task[Any] | None = None
         """The task that pulls at the moment."""
         self.waiting = False
@@ -38,7 +40,7 @@ class Interruption:
     def interrupt(self, *, anywhere: bool = False) -> None:
         """End the wait for the model (`anywhere`: whatever is waited for) as a stop."""
         if (self.waiting or anywhere) and self.puller is not None and not self._fired:
-            self._fired = True
+            self._fired = self.is_armed = True
             self._puller = self.puller
             self.puller.cancel()
 

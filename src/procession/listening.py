@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .asking import ModelFailure, ask
+from .asking import ModelFailure, Retries
 from .choices import model_request
 from .delivery import deliver
+from .errors import ModelError
 from .frames import step_start_chunk
 from .intake import Intake
 from .interruption import Interrupted
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from .run_state import RunState
     from .step import Step
 
-__all__ = ["listen"]
+__all__ = ["begin", "listen"]
 
 
 async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:
@@ -31,35 +33,78 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
     connection is closed when this returns.
     """
     step.asked = True
-    intake = Intake(run, step)
-    stop = run.interruption
-    source = _replayed(step.replay) if step.replay else ask(run, model_request(run, step))
+    intake, stop, out = Intake(run, step), run.interruption, run.out
+    request = model_request(run, step)
+    retries = Retries(run, request)
     started = perf_counter()
-    stop.waiting = True
-    try:
-        async for read in source:
+    while True:
+        source = _source(step, request)
+        pause: float | None = None
+        stop.waiting = True  # and only while the model is waited for: failures are its own then
+        try:
+            async for read in source:
+                stop.waiting = False
+                if intake.writes:
+                    async with aclosing(run.outbox.attend(intake.take(read))) as written:
+                        async for batch in written:
+                            yield batch
+                else:
+                    await intake.take(read)
+                if out:
+                    batch = out.copy()
+                    out.clear()
+                    yield batch
+                if stop.is_armed:
+                    stop.check()
+                stop.waiting = True
+        except Exception as error:
+            pause = _pause_after(run, step, retries, error)
+        finally:
             stop.waiting = False
-            if intake.writes:
-                async with aclosing(run.outbox.attend(intake.take(read))) as written:
-                    async for batch in written:
-                        yield batch
-            else:
-                await intake.take(read)
-            if run.out:
-                yield run.take_out()
-            stop.check()
-            stop.waiting = True
-    except ModelFailure as failure:
-        if stop.is_behind(failure):
-            raise Interrupted from failure
-        raise
-    finally:
-        stop.waiting = False
-        await source.aclose()
-        report_call(run, step, perf_counter() - started)
+            await _close(source)
+        if pause is None:
+            break
+        stop.waiting = True
+        await asyncio.sleep(pause)
+    report_call(run, step, perf_counter() - started)
     await intake.end()
-    if run.out:
+    if out:
         yield run.take_out()
+
+
+def _source(step: Step, request: Any) -> Any:
+    if step.replay is not None:
+        return _replayed(step.replay)
+    source: Any = step.model.stream(request)
+    if not hasattr(source, "__aiter__"):
+        if hasattr(source, "close"):
+            source.close()  # a coroutine would complain that nobody awaited it
+        raise ModelFailure(
+            ModelError(
+                f"model {step.model_id!r}: stream(request) must be an async generator of lists of "
+                f"chunks, not {type(source).__name__}"
+            )
+        )
+    return source
+
+
+def _pause_after(run: RunState, step: Step, retries: Retries, error: Exception) -> float:
+    """How long to wait before the call is tried again; raises when it is not."""
+    stop = run.interruption
+    if isinstance(error, ModelFailure | Interrupted) or not stop.waiting:
+        raise error  # a hook raised, or the failure is known as one already
+    if stop.is_behind(error):
+        raise Interrupted from error
+    pause = None if step.started else retries.pause_after(error)
+    if pause is None:
+        raise ModelFailure(error) from error
+    return pause
+
+
+async def _close(source: Any) -> None:
+    close = getattr(source, "aclose", None)
+    if close is not None:
+        await close()
 
 
 async def begin(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:

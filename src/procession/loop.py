@@ -71,17 +71,19 @@ class Loop:
         run.in_loop = True
         try:
             yield [start_chunk(run)]
-            run.interruption.check()
-            steps = self._steps()
-            try:
-                async for batch in steps:
-                    yield batch
-            finally:
-                await steps.aclose()
-            if run.pipeline.process_output_result:
-                async with aclosing(self._result()) as written:
-                    async for batch in written:
+            plan = self._plan()
+            phase = next(plan)
+            while phase is not None:
+                try:
+                    async for batch in phase:
                         yield batch
+                except (TripWire, ModelFailure) as verdict:
+                    following = plan.throw(verdict)
+                else:
+                    following = next(plan)
+                finally:
+                    await phase.aclose()
+                phase = following
             last = await deliver_finish(run)
         except BaseException as error:
             last = await self._last_words(error)
@@ -101,38 +103,36 @@ class Loop:
         cut_off(run)
         raise error
 
-    # ── steps ──────────────────────────────────────────────────────────────────────────────────
+    # ── the plan ───────────────────────────────────────────────────────────────────────────────
 
-    async def _steps(self) -> Batches:
+    def _plan(self) -> Iterator[Batches | None]:
+        """The phases of a run, each made when the one before it is over; `None` is the end.
+
+        A verdict or a failed call in a phase is raised here, where it decides what follows.
+        """
         run = self.run
         while True:
+            run.interruption.check()
             step = Step(run, run.message_list.mark_response())
             run.begin_attempt(step)
             try:
-                for phase in self._phases(step):
-                    try:
-                        async for batch in phase:
-                            yield batch
-                    finally:
-                        await phase.aclose()
+                yield from self._attempt(step)
             except TripWire as wire:
                 step.wire = wire
+                yield self._judge(step, wire)
             except ModelFailure as failure:
-                step.failure = failure.error
-            if run.out:
-                yield run.take_out()
-            if step.wire is not None or step.failure is not None:
-                async with aclosing(self._rejected(step)) as rejected:
-                    async for batch in rejected:
-                        yield batch
-            if step.continues or step.cut_short:
+                yield self._recover(step, failure.error)
+            if step.cut_short:
                 run.interruption.check()
-            else:
-                run.conclude()
-                return
+            if not step.continues:
+                break
+        run.conclude()
+        if run.pipeline.process_output_result:
+            yield self._result()
+        yield None
 
-    def _phases(self, step: Step) -> Iterator[Batches]:
-        """One attempt at a step, phase by phase; each is made when the one before it is over."""
+    def _attempt(self, step: Step) -> Iterator[Batches]:
+        """One attempt at a step (R-042 to R-054)."""
         run, pipeline = self.run, self.run.pipeline
         if run.step_chain:
             run.between_steps = True
@@ -201,20 +201,21 @@ class Loop:
 
     # ── attempts that do not count ─────────────────────────────────────────────────────────────
 
-    async def _rejected(self, step: Step) -> Batches:
-        """A verdict or a failed call: another attempt follows, or it is final."""
+    async def _judge(self, step: Step, wire: TripWire) -> Batches:
+        """A verdict in a step: another attempt, if it asks for one and there is budget (R-173)."""
         run = self.run
-        if step.wire is not None:
-            if not (step.wire.retry and run.retry_count < run.retry_budget):
-                block(run, step, step.wire)
-                raise step.wire
-        elif step.failure is not None:
-            run.interruption.check()
-            async with aclosing(self._recover(step, step.failure)) as recovering:
-                async for batch in recovering:
-                    yield batch
-            if run.error is not None:
-                return
+        if run.out:
+            yield run.take_out()
+        if not (wire.retry and run.retry_count < run.retry_budget):
+            block(run, step, wire)
+            raise wire
+        async with aclosing(self._again(step)) as closing:
+            async for batch in closing:
+                yield batch
+
+    async def _again(self, step: Step) -> Batches:
+        """The attempt is taken back and closed; another one follows."""
+        run = self.run
         step.continues = True
         try:
             async with aclosing(reject(run, step)) as closing:
@@ -227,6 +228,9 @@ class Loop:
     async def _recover(self, step: Step, error: Exception) -> Batches:
         """Ask the error processors; if none wants another attempt, the error is final."""
         run = self.run
+        if run.out:
+            yield run.take_out()
+        run.interruption.check()
         try:
             async with aclosing(begin(run, step)) as begun:
                 async for batch in begun:
@@ -239,8 +243,15 @@ class Loop:
             step.asked = step.answer.has_begun  # a refused call leaves no entry in the steps
             block(run, step, wire)
             raise
-        if step.wants_retry and run.retry_count < run.retry_budget:
-            return
+        retry = step.wants_retry and run.retry_count < run.retry_budget
+        following = self._again(step) if retry else self._fail(step, error)
+        async with aclosing(following) as closing:
+            async for batch in closing:
+                yield batch
+
+    async def _fail(self, step: Step, error: Exception) -> Batches:
+        """The error is final: `error`, `step-finish` (R-119, R-551)."""
+        run = self.run
         result = record_failure(run, step, error)
         try:
             for chunk in (error_chunk(run, error), step_finish_chunk(run, step, result)):

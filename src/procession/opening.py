@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from .closing import blocked_in_input, settle
@@ -14,7 +14,7 @@ from .ids import new_id
 from .loop import Loop
 from .message_list import MessageList, isolated
 from .messages import Message
-from .options import CALLBACKS, RequestScope, check_options, count
+from .options import CALLBACKS, ID, RequestScope, check_options, count, is_id
 from .pipeline import Chain, Link, Pipeline, fold
 from .processor import ProcessInputArgs, check_processors, processor
 from .request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY, RequestContext
@@ -79,8 +79,17 @@ def _identity(options: Mapping[str, Any]) -> tuple[RequestContext, str | None, s
         thread = cast("Mapping[str, Any]", thread).get("id")
     thread = context.get(MASTRA_THREAD_ID_KEY) or thread
     resource = context.get(MASTRA_RESOURCE_ID_KEY) or memory.get("resource")
-    ids = {MASTRA_THREAD_ID_KEY: thread, MASTRA_RESOURCE_ID_KEY: resource}
-    return context.for_run({k: v for k, v in ids.items() if v}), thread, resource
+    ids: dict[str, str] = {}
+    for key, name, value in (
+        (MASTRA_THREAD_ID_KEY, "thread", thread),
+        (MASTRA_RESOURCE_ID_KEY, "resource", resource),
+    ):
+        if value and not is_id(value):
+            kind = type(value).__name__
+            raise ConfigurationError(f"memory: the id of the {name} must be {ID}; got {kind}")
+        if value:
+            ids[key] = value
+    return context.for_run(ids), ids.get(MASTRA_THREAD_ID_KEY), ids.get(MASTRA_RESOURCE_ID_KEY)
 
 
 async def resolved(value: Any, scope: RequestScope) -> Any:
@@ -115,7 +124,13 @@ async def _pipeline(agent: Agent, opening: Opening, options: Mapping[str, Any]) 
 
 async def _around(extension: Any, opening: Opening) -> Around:
     added = extension.extend(opening)
-    return await added if inspect.isawaitable(added) else added
+    added = await added if inspect.isawaitable(added) else added
+    if isinstance(added, Around):
+        return added
+    raise ConfigurationError(
+        f"extension {type(extension).__name__}: extend() must give an Around, "
+        f"not {type(added).__name__}"
+    )
 
 
 async def _state(agent: Agent, opening: Opening, options: Mapping[str, Any]) -> RunState:
@@ -171,13 +186,34 @@ async def _fill(agent: Agent, run: RunState, given: Any, options: Mapping[str, A
     instructions = options.get("instructions", agent.instructions)
     if instructions is not None and not isinstance(instructions, str | Mapping | list):
         instructions = await resolved(instructions, RequestScope(run.request_context))
-    messages.add_system(instructions)
-    messages.add_system(options.get("system"), "user-provided")
+    _add("instructions", messages.add_system, instructions)
+    _add("system", messages.add_system, options.get("system"), "user-provided")
     if "context" in options:
-        messages.add(_own(run, options["context"]), "context")
-    if given is None or (isinstance(given, str) and not given):
+        _add("context", messages.add, _own(run, options["context"]), "context")
+    _add("input", messages.add, _own(run, _not_empty(given)), "input")
+
+
+def _add(place: str, add: Callable[..., Any], *given: Any) -> None:
+    """Add messages; an error says where these were given."""
+    try:
+        add(*given)
+    except InputError as error:
+        raise type(error)(f"{place}: {error}") from None
+    except RecursionError:
+        raise InputError(f"{place}: a value is nested too deeply, or contains itself") from None
+
+
+def _not_empty(given: Any) -> Any:
+    """The input, which must say something: a list that holds nothing does not."""
+    if isinstance(given, Iterator):
+        given = list(cast("Iterator[Any]", given))
+    if isinstance(given, list | tuple):
+        empty = all(entry is None for entry in cast("Sequence[Any]", given))
+    else:
+        empty = given is None or (isinstance(given, str) and not given)
+    if empty:
         raise InputError("the input is empty: give a text, a message, or a list of messages")
-    messages.add(_own(run, given), "input")
+    return cast("Any", given)
 
 
 def _own(run: RunState, given: Any) -> Any:
@@ -201,8 +237,6 @@ def _listen_to_signal(run: RunState) -> None:
     signal = run.abort_signal
     if signal is None:
         return
-    if not hasattr(signal, "add_callback"):
-        raise ConfigurationError("abort_signal must be the signal of an AbortController")
     events = asyncio.get_running_loop()
 
     def wake() -> None:

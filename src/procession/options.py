@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .spans import Observer
 
 __all__ = [
+    "ID",
     "CallOptions",
     "Dynamic",
     "RequestScope",
@@ -126,6 +127,7 @@ def is_id(value: Any) -> bool:
 
 
 ID = "a text that is not empty, without NUL or lone surrogates"
+"""What `is_id` asks for, in words."""
 
 
 def _wrong(name: str, kinds: str, value: Any) -> NoReturn:
@@ -166,7 +168,9 @@ def _are_conditions(value: Any) -> bool:
 
 def _are_processors(value: Any) -> bool:
     """A list, or a function of the request; its entries are checked when it is compiled."""
-    return callable(value) or (isinstance(value, Iterable) and not isinstance(value, str | Mapping))
+    if isinstance(value, str | Mapping):
+        return False
+    return callable(value) or isinstance(value, Iterable)
 
 
 def _check_tool_choice(_name: str, choice: Any) -> None:
@@ -190,11 +194,6 @@ def _check_memory(name: str, memory: Any) -> None:
         return
     if not isinstance(memory, Mapping):
         _wrong(name, "a mapping with 'thread' and 'resource', or None", memory)
-    unknown = set(cast("Mapping[Any, Any]", memory)) - {"thread", "resource", "options"}
-    if unknown:
-        raise ConfigurationError(
-            f"memory: unknown keys {sorted(map(str, unknown))}; allowed are 'thread', 'resource'"
-        )
 
 
 def _check_settings(name: str, settings: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from operator import is_
 from typing import Any, ClassVar, Self, cast
 
 import msgspec
@@ -122,7 +123,8 @@ class Record(Struct, rename="camel", kw_only=True):
         try:
             return cls(**known, extra=extra or None)
         except TypeError as error:
-            raise InputError(f"{cls.__name__}: {error}; keys given: {sorted(map(str, data))}"
+            raise InputError(
+                f"{cls.__name__}: {error}; keys given: {sorted(map(str, data))}"
             ) from None
 
 
@@ -262,13 +264,12 @@ def _clean(value: Any, levels: int, *, kept: bool) -> Any:
         return clean_text(value)
     if value is None or cls is int or cls is bool or cls is float:
         return value
-    if isinstance(value, dict) and (kept or cls is dict):
-        return _clean_dict(cast("dict[Any, Any]", value), _deeper(levels), kept)
+    if cls is dict or (kept and issubclass(cls, dict)):
+        return _clean_dict(value, _deeper(levels), kept)
     if cls is list or (kept and cls is tuple):
         levels = _deeper(levels)
         cleaned = [_clean(v, levels, kept=kept) for v in value]
-        same = all(a is b for a, b in zip(cleaned, value, strict=True))
-        return value if same else cls(cleaned)
+        return value if all(map(is_, cleaned, value)) else cls(cleaned)
     return value if kept else _clean(plain(value), levels, kept=False)
 
 

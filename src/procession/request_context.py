@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from .errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -25,7 +27,8 @@ class RequestContext:
     """String-keyed values of one request, in insertion order (R-800 to R-807).
 
     It is handed to dynamic options, processor-list functions, hooks and tools; what one of them
-    sets, later ones see. Its content never reaches a prompt (R-806).
+    sets, later ones see. Its content never reaches a prompt (R-806). Raises `InputError` for
+    entries that are neither a mapping nor pairs.
     """
 
     __slots__ = ("_entries", "_fixed")
@@ -33,7 +36,13 @@ class RequestContext:
     def __init__(
         self, entries: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None
     ) -> None:
-        self._entries: dict[str, Any] = dict(entries) if entries else {}
+        try:
+            self._entries: dict[str, Any] = dict(entries) if entries else {}
+        except (TypeError, ValueError):
+            raise InputError(
+                f"a RequestContext is made of a mapping or of (key, value) pairs; "
+                f"this {type(entries).__name__} is neither"
+            ) from None
         self._fixed: Mapping[str, Any] = {}
 
     def for_run(self, fixed: Mapping[str, Any]) -> RequestContext:
@@ -113,4 +122,4 @@ class RequestContext:
 
     def __repr__(self) -> str:
         # Values may be secrets: only the names are shown.
-        return f"RequestContext({', '.join(self.all)})"
+        return f"RequestContext({', '.join(map(str, self.all))})"

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from .chunks import Chunk, payload_from_json
 from .errors import ConfigurationError, InputError, ProcessorError
 from .message_list import MessageList
-from .options import check_tool_choice
+from .options import check_option
 from .processor import (
     CachedLLMStepChunk,
     CachedLLMStepResponse,
@@ -25,6 +25,7 @@ from .processor import (
     ProcessInputStepResult,
     ProcessLLMRequestResult,
 )
+from .records import clean_kept
 from .tools import tool_map
 
 if TYPE_CHECKING:
@@ -86,8 +87,11 @@ def _apply_two_parts(run: RunState, link: Link, args: HookArgs[Any], returned: A
 
 
 def _replace_system(run: RunState, link: Link, system: Any) -> None:
+    if isinstance(system, str | Mapping) or not isinstance(system, Iterable):
+        kind = type(cast("Any", system)).__name__
+        wrong(link, f"system_messages must be a list of messages, not {kind}")
     try:
-        run.message_list.replace_system(list(system))
+        run.message_list.replace_system(list(cast("Iterable[Any]", system)))
     except (InputError, TypeError) as error:
         wrong(link, f"returned system_messages that are none: {error}")
 
@@ -102,6 +106,8 @@ def _reconcile(run: RunState, link: Link, args: HookArgs[Any], returned: Sequenc
         run.message_list.reconcile(args.handed(), returned, source)
     except (InputError, TypeError) as error:
         wrong(link, f"returned something that is no message: {error}")
+    except RecursionError:
+        wrong(link, "returned a message with a value that is nested too deeply, or contains itself")
 
 
 def apply_step(run: RunState, link: Link, args: ProcessInputStepArgs[Any], returned: Any) -> None:
@@ -140,17 +146,10 @@ def _checked_choice(link: Link, key: str, value: Any) -> Any:
     try:
         if key == "tools":
             return tool_map(value)
-        if key == "tool_choice":
-            check_tool_choice(value)
+        check_option(key, value)
     except ConfigurationError as error:
-        wrong(link, f"returned a {key} that cannot be used: {error}")
-    if key == "active_tools" and value is not None:
-        if isinstance(value, str) or not isinstance(value, Iterable):
-            wrong(link, "active_tools must be a list of tool names, or None for all")
-        return list(cast("Iterable[str]", value))
-    if key in ("provider_options", "model_settings") and not isinstance(value, Mapping | None):
-        wrong(link, f"{key} must be a mapping, not {type(value).__name__}")
-    return cast("Any", value)
+        wrong(link, f"returned a choice that cannot be used: {error}")
+    return list(cast("Iterable[str]", value)) if key == "active_tools" and value else value
 
 
 def apply_nothing(_run: RunState, _link: Link, _args: HookArgs[Any], _returned: Any) -> None:
@@ -173,14 +172,17 @@ def read_request(link: Link, returned: Any) -> ProcessLLMRequestResult:
 
 
 def checked_prompt(link: Link, prompt: Any) -> list[dict[str, Any]]:
-    """A returned prompt, which must be a list of `{role, content}` entries."""
+    """A returned prompt, which must be a list of `{role, content}` entries, with clean texts."""
     if not isinstance(prompt, list | tuple):
         wrong(link, f"'prompt' must be a list of entries, not {type(prompt).__name__}")
     entries = list(cast("Sequence[Any]", prompt))
     for entry in entries:
         if not isinstance(entry, dict) or "role" not in entry or "content" not in entry:
             wrong(link, "each entry of 'prompt' needs 'role' and 'content'")
-    return entries
+    try:
+        return clean_kept(entries)
+    except InputError as error:
+        wrong(link, f"returned a prompt that cannot be sent: {error}")
 
 
 def cached_response(link: Link, response: Any) -> tuple[CachedLLMStepResponse, list[Chunk]]:

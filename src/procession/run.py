@@ -132,6 +132,7 @@ class Run:
         # The pull is written out here, for it happens once per read; `_pull` is the same.
         delivered = self._delivered
         stop, advance = self._state.interruption, self._engine.__anext__
+        loop = asyncio.get_running_loop()
         position = 0
         while True:
             while position < len(delivered):
@@ -144,7 +145,7 @@ class Run:
                 await self._pull()
                 continue
             self._busy = True
-            stop.puller = current_task()
+            stop.puller = current_task(loop)
             try:
                 delivered += await advance()
             except StopAsyncIteration:
@@ -176,7 +177,7 @@ class Run:
         self._busy = True
         state = self._state
         stop = state.interruption
-        stop.puller = current_task()
+        stop.puller = current_task(asyncio.get_running_loop())
         try:
             batch = await self._engine.__anext__()
             self._delivered += batch

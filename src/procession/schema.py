@@ -128,20 +128,28 @@ def check_arguments(name: str, schema: dict[str, Any], arguments: Any) -> None:
     """
     from jsonschema import SchemaError
     from jsonschema.validators import validator_for
+    from jsonschema_specifications import REGISTRY  # pyright: ignore[reportMissingTypeStubs]
 
     try:
         cls = validator_for(schema)
         cls.check_schema(schema)
+        # With the standard's own schemas only: what a $ref names is never fetched.
         problems: list[dict[str, Any]] = [
             {"path": list(error.absolute_path), "problem": _words(error)}
-            for error in cls(schema).iter_errors(arguments)
+            for error in cls(schema, registry=REGISTRY).iter_errors(arguments)
         ]
     except SchemaError as error:
-        raise ConfigurationError(f"tool {name!r}: invalid JSON Schema: {error.message}") from None
+        raise _no_schema(name, error.message) from None
     except RecursionError:
         problems = [{"path": [], "problem": "nested too deeply"}]
+    except Exception as error:  # a $ref to nowhere, a pattern that is none: many types of error
+        raise _no_schema(name, f"{type(error).__name__}: {error}") from None
     if problems:
         raise invalid_arguments(name, problems)
+
+
+def _no_schema(name: str, problem: str) -> ConfigurationError:
+    return ConfigurationError(f"tool {name!r}: invalid JSON Schema: {problem[:200]}")
 
 
 def _words(error: Any) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, cast, overload
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast, overload
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from .abort_signal import AbortSignal
-from .errors import ConfigurationError, ToolError
+from .errors import ConfigurationError, ProcessionError, ToolError
 from .messages import Message
 from .model import ToolDefinition
+from .records import clean_json, clean_text
 from .request_context import RequestContext
 from .schema import check_arguments, signature_schema
 
@@ -78,13 +80,23 @@ class Tool(Struct, kw_only=True):
     is_async: bool = True
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise ConfigurationError("a tool needs a name")
-        if self.input_schema.get("type", "object") != "object":
+        if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ConfigurationError("a tool needs a name, a text that is not empty")
+        schema: Any = self.input_schema
+        if not isinstance(schema, dict):
+            kind = type(schema).__name__
             raise ConfigurationError(
-                f"tool {self.name!r}: input_schema must describe an object, "
-                f"not {self.input_schema.get('type')!r}"
+                f"tool {self.name!r}: input_schema must be a JSON Schema, a dict, not {kind}"
             )
+        kind = cast("dict[str, Any]", schema).get("type", "object")
+        if kind != "object":
+            raise ConfigurationError(
+                f"tool {self.name!r}: input_schema must describe an object, not {kind!r}"
+            )
+        for field in ("execute", "to_model_output", "input_model"):
+            value = getattr(self, field)
+            if value is not None and not callable(value):
+                raise ConfigurationError(f"tool {self.name!r}: {field} must be a function")
         self.is_async = self.execute is None or inspect.iscoroutinefunction(self.execute)
 
     def definition(self) -> ToolDefinition:
@@ -101,10 +113,16 @@ class Tool(Struct, kw_only=True):
 
         Rejected values are not part of the error (R-142, G-W2).
         """
-        if self.input_model is not None:
+        if self.input_model is None:
+            check_arguments(self.name, self.input_schema, arguments)
+            return arguments
+        try:
             return self.input_model(arguments)
-        check_arguments(self.name, self.input_schema, arguments)
-        return arguments
+        except ProcessionError:
+            raise
+        except Exception as error:
+            problem = f"the check of its arguments failed with {type(error).__name__}"
+            raise ToolError(f"tool {self.name!r}: {problem}") from error
 
     async def run(self, arguments: Any, context: ToolContext) -> Any:
         """Execute with validated arguments; a plain function runs in a thread of its own."""
@@ -171,7 +189,7 @@ def tool_map(tools: Mapping[str, Tool] | Iterable[Tool] | None) -> dict[str, Too
             name: entry if entry.name == name else msgspec.structs.replace(entry, name=name)
             for name, entry in named.items()
         }
-    if isinstance(tools, str) or not isinstance(tools, Iterable):
+    if isinstance(tools, str) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(
             f"tools must be a list of tools or a mapping of names to tools, not "
             f"{type(tools).__name__}"
@@ -201,4 +219,18 @@ def parse_tool_input(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return _mended(text)
+
+
+def _mended(text: str) -> Any:
+    """What was refused for a lone surrogate only, with U+FFFD in its place."""
+    if text.isascii() and "\\ud" not in text.lower():
         return UNSET
+    try:
+        return clean_json(json.loads(clean_text(text), parse_constant=_no_json))
+    except (ValueError, RecursionError):
+        return UNSET
+
+
+def _no_json(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
