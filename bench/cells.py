@@ -21,8 +21,8 @@ class Cell(NamedTuple):
     size: int = 0
 
     def __str__(self) -> str:
-        hooks = f"{self.processors} {self.kind}" if self.processors else "0"
-        return f"{self.work}, {hooks} processors, size {self.size}"
+        kind = "" if self.kind == "none" else f" {self.kind}"
+        return f"{self.work}, {self.processors} processors{kind}, size {self.size}"
 
 
 def ladder(work: str, size: int, counts: tuple[int, ...]) -> list[Cell]:

@@ -75,8 +75,12 @@ def make(peer: Peer) -> bool:
 
 
 def surroundings(peer: Peer) -> dict[str, str]:
-    """The environment variables of the peer's processes."""
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    """The environment variables of the peer's processes: this one's, but for Python's own.
+
+    Those would change what is measured: a Python that may not write byte code, for one, compiles
+    a source tree again at each import.
+    """
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     if peer.source is not None:
         env["PYTHONPATH"] = str(peer.source)
     env["PYTHONHASHSEED"] = "0"  # the same dict and set layout in every process
