@@ -282,7 +282,7 @@ def _prepare(run: RunState, step: Step) -> None:
     """The model and the prompt; a call that cannot be made fails like a refused one (R-083)."""
     try:
         step.model = resolved_model(run, step)
-        step.prompt = run.message_list.provider_prompt()
+        step.prompt = run.message_list.provider_prompt(run.untouched_message())
     except Exception as error:
         step.asked = True
         raise ModelFailure(error) from error

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
+    ClassVar,
     Generic,
     NoReturn,
     Protocol,
@@ -126,6 +127,7 @@ class HookArgs(Generic[M]):
 
     shown: tuple[Sequence[Message], Sequence[SystemMessage]] = ((), ())
     """The engine's: messages and system messages when the hook was called; never changed."""
+    only_response: ClassVar[bool] = False
     listed: list[Message] | None = None
     system_listed: list[SystemMessage] | None = None
 
@@ -314,6 +316,8 @@ class ProcessToolResultArgs(HookArgs[M]):
 
 class ProcessOutputResultArgs(HookArgs[M]):
     """Arguments of `process_output_result`, which runs once at the end (R-152)."""
+
+    only_response = True
 
     result: OutputResult = ABSENT
     """Text, usage, finish reason and steps of the whole run (R-153)."""

@@ -15,7 +15,7 @@ from .interruption import Interruption
 from .messages import joined_text
 from .outbox import TO_CLIENT, Outbox, StreamWriter
 from .pipeline import verdict_in
-from .processor import HookArgs, ProcessOutputResultArgs
+from .processor import HookArgs
 from .reminders import send_signal
 from .response import Portion, response_message
 from .results import ResponseInfo, StepResult, Tripwire
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .answer import Answer
     from .errors import TripWire
     from .message_list import MessageList
+    from .messages import Message
     from .model import LanguageModel, ModelSettings, ModelSpec, ToolChoice
     from .pipeline import Chain, Link, Pipeline
     from .request_context import RequestContext
@@ -165,7 +166,7 @@ class RunState:
         args.retry_count = self.retry_count
         args.shown = self.message_list.shown()
         args.listed = args.system_listed = None
-        if args.__class__ is ProcessOutputResultArgs:
+        if args.only_response:
             args.shown = (self.message_list.response_messages(), args.shown[1])
 
     async def send_signal(self, signal: Any) -> Signal:
@@ -202,6 +203,14 @@ class RunState:
             self.saved_system = self.message_list.save_system()
         else:
             self.message_list.restore_system(self.saved_system)
+
+    def untouched_message(self) -> Message | None:
+        """The running answer, when nobody but the engine can have had it in hand."""
+        if self.pipeline.changes_messages or self.extensions:
+            return None
+        if any(tool.takes_context for tool in self.tools.values()):
+            return None
+        return self.message_list.find(self.message_id)
 
     def label_response(self, step: Step) -> None:
         """Note in the message which model answered (R-305)."""

@@ -23,6 +23,8 @@ class FunctionSchema(Struct, frozen=True):
     json_schema: dict[str, Any]
     validate: Callable[[Any], Any]
     call: Callable[[Any, Any], Any]
+    takes_context: bool
+    """Whether the function asks for the context of its call."""
 
 
 def signature_schema(
@@ -39,11 +41,21 @@ def signature_schema(
     if context_name is not None:
         del parameters[context_name]
     if given is not None:
-        return FunctionSchema(given, _json_check(name, given), _caller(function, context_name))
+        return FunctionSchema(
+            given,
+            _json_check(name, given),
+            _caller(function, context_name),
+            context_name is not None,
+        )
     model = _argument_model(name, parameters)
     json_schema = model.model_json_schema()
     json_schema.pop("title", None)
-    return FunctionSchema(json_schema, _model_check(name, model), _caller(function, context_name))
+    return FunctionSchema(
+        json_schema,
+        _model_check(name, model),
+        _caller(function, context_name),
+        context_name is not None,
+    )
 
 
 def _parameters(function: Callable[..., Any], name: str) -> dict[str, tuple[Any, Any]]:

@@ -128,7 +128,7 @@ class ToolRunner:
             request_context=run.request_context,
             writer=CallWriter(run.outbox, call.id, call.name),
             abort_signal=self._stop.signal,
-            messages=run.message_list.messages(),
+            messages=run.message_list.messages() if tool.takes_context else [],
             thread_id=run.message_list.thread_id,
             resource_id=run.message_list.resource_id,
         )

@@ -78,6 +78,8 @@ class Tool(Struct, kw_only=True):
     provider_options: dict[str, Any] | None = None
     input_model: Callable[[Any], Any] | None = None
     is_async: bool = True
+    takes_context: bool = True
+    """Whether `execute` looks at the context; `tool()` knows from the signature."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -172,6 +174,7 @@ def tool(
             input_schema=schema.json_schema,
             execute=schema.call,
             input_model=schema.validate,
+            takes_context=schema.takes_context,
             to_model_output=to_model_output,
         )
 
