@@ -6,14 +6,15 @@ function leaves the message list in the state that `settle` hands to the extensi
 
 from __future__ import annotations
 
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from .delivery import deliver
+from .errors import InputError
 from .frames import abort_chunk, error_chunk, finish_chunk, step_finish_chunk
 from .messages import ErrorPart
 from .output import FullOutput
-from .records import error_form
+from .records import clean_kept, clean_text, error_form
 from .response import merge, response_message
 from .step import Step, tripwire_of
 
@@ -45,6 +46,8 @@ async def reject(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
     An abort gives feedback to the model, an API error does not.
     """
     wire = step.wire
+    if wire is not None:
+        _put_right(wire)
     run.message_list.restore_response(step.mark)
     run.answer = None
     run.verdict = None
@@ -66,6 +69,7 @@ async def reject(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
 
 def block(run: RunState, step: Step, wire: TripWire) -> None:
     """A verdict ends the run in a step: the step's parts go, its usage stays (R-170)."""
+    _put_right(wire)
     run.message_list.restore_response(step.mark)
     run.answer = None
     if step.recorded:  # as failed: what failed is blocked now
@@ -82,6 +86,7 @@ def block(run: RunState, step: Step, wire: TripWire) -> None:
 
 def blocked_in_input(run: RunState, wire: TripWire) -> None:
     """A verdict before the loop: the stream's only chunk will be the tripwire (R-069)."""
+    _put_right(wire)
     run.blocked = wire
     run.tripwire = tripwire_of(wire)
     _end(run, "tripwire", "other")
@@ -89,6 +94,7 @@ def blocked_in_input(run: RunState, wire: TripWire) -> None:
 
 def block_result(run: RunState, wire: TripWire) -> None:
     """A verdict on the whole answer: no text of it is shown or kept (R-156)."""
+    _put_right(wire)
     run.message_list.clear.response.db()
     for result in list(run.all_steps):
         run.replace_step(result, text="", content=[], reasoning=[])
@@ -163,6 +169,13 @@ def cut_off(run: RunState) -> None:
     run.answer = None
     _end(run, "canceled", "aborted")
     run.text = "".join(r.text for r in run.all_steps if r.accepted)
+
+
+def _put_right(wire: TripWire) -> None:
+    """A verdict's texts as every client takes them; metadata without a JSON form stays as it is."""
+    wire.reason = clean_text(str(wire.reason))
+    with suppress(InputError):
+        wire.metadata = clean_kept(wire.metadata)
 
 
 async def deliver_finish(run: RunState) -> list[Chunk]:

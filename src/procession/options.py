@@ -181,9 +181,9 @@ def _check_tool_choice(_name: str, choice: Any) -> None:
         named = cast("Mapping[str, Any]", choice)
         if named.get("type") == "tool" and isinstance(named.get("toolName"), str):
             return
-    given = repr(choice[:40]) if isinstance(choice, str) else f"this {type(choice).__name__}"
+    given = repr(choice) if isinstance(choice, str) else f"a {type(cast('Any', choice)).__name__}"
     raise ConfigurationError(
-        f"tool_choice cannot be {given}: use 'auto', 'none', 'required', or "
+        f"tool_choice cannot be {given[:40]}: use 'auto', 'none', 'required', or "
         f"{{'type': 'tool', 'toolName': name}} for one tool"
     )
 

@@ -13,8 +13,11 @@ from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import UNSET
+
 from .chunks import Chunk, ToolOutputPayload
 from .errors import InputError
+from .records import clean_json, clean_kept, clean_record, clean_text
 
 if TYPE_CHECKING:
     from .run_state import RunState
@@ -26,7 +29,10 @@ TO_CLIENT = 1_000_000
 
 
 def data_chunk(given: Any) -> Chunk:
-    """A chunk as its writer gave it; raises `InputError` unless it is a `data-…` chunk (R-196)."""
+    """A chunk as its writer gave it, with clean texts.
+
+    Raises `InputError` unless it is a `data-…` chunk that has a JSON form (R-196).
+    """
     if isinstance(given, Chunk):
         chunk = given
     elif isinstance(given, Mapping):
@@ -38,6 +44,12 @@ def data_chunk(given: Any) -> Chunk:
             f"writer.custom: the type must begin with 'data-', for example 'data-status'; "
             f"got {chunk.type!r}"
         )
+    try:
+        if chunk.data is not UNSET:
+            chunk.data = clean_json(chunk.data)
+        clean_record(chunk)
+    except InputError as error:
+        raise InputError(f"writer.custom, chunk {clean_text(chunk.type)!r}: {error}") from None
     return chunk
 
 
@@ -68,7 +80,14 @@ class CallWriter(StreamWriter):
         self._tool_name = tool_name
 
     async def write(self, output: Any) -> None:
-        """Deliver `output` at once, in a `tool-output` chunk."""
+        """Deliver `output` at once, in a `tool-output` chunk.
+
+        Raises `InputError` for plain data that contains itself or is nested too deeply.
+        """
+        try:
+            output = clean_kept(output)
+        except InputError as error:
+            raise InputError(f"writer.write, tool {self._tool_name!r}: {error}") from None
         payload = ToolOutputPayload(
             tool_call_id=self._tool_call_id, tool_name=self._tool_name, output=output
         )

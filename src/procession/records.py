@@ -268,8 +268,10 @@ def _clean(value: Any, levels: int, *, kept: bool) -> Any:
         return _clean_dict(value, _deeper(levels), kept)
     if cls is list or (kept and cls is tuple):
         levels = _deeper(levels)
-        cleaned = [_clean(v, levels, kept=kept) for v in value]
-        return value if all(map(is_, cleaned, value)) else cls(cleaned)
+        cleaned: Any = [_clean(v, levels, kept=kept) for v in value]
+        if all(map(is_, cleaned, value)):
+            return value
+        return cleaned if cls is list else tuple(cleaned)
     return value if kept else _clean(plain(value), levels, kept=False)
 
 
