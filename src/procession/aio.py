@@ -22,4 +22,5 @@ if sys.version_info >= (3, 12):
 else:
     from asyncio import tasks
 
-    current_task = tasks._current_tasks.get  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    table: dict[Any, asyncio.Task[Any]] = getattr(tasks, "_current_tasks")  # noqa: B009
+    current_task = table.get

@@ -8,7 +8,7 @@ tools, and settles what is left (law 6).
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -105,7 +105,7 @@ class Loop:
 
     # ── the plan ───────────────────────────────────────────────────────────────────────────────
 
-    def _plan(self) -> Iterator[Batches | None]:
+    def _plan(self) -> Generator[Batches | None, None, None]:
         """The phases of a run, each made when the one before it is over; `None` is the end.
 
         A verdict or a failed call in a phase is raised here, where it decides what follows.
