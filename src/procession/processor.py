@@ -324,14 +324,14 @@ def processor(
     return made
 
 
-def _kind(value: object) -> str:
+def _kind(value: Any) -> str:
     return type(value).__name__
 
 
 def check_processors(entries: Any, where: str) -> list[Any]:
     """The entries as a list; raises `ConfigurationError` for one that is no processor (R-011)."""
     if isinstance(entries, str | Mapping) or not isinstance(entries, Iterable):
-        raise ConfigurationError(f"{where} must be a list of processors, not {_kind(cast("object", entries))}")
+        raise ConfigurationError(f"{where} must be a list of processors, not {_kind(entries)}")
     found: list[Any] = list(cast("Iterable[Any]", entries))
     for position, entry in enumerate(found):
         name = getattr(entry, "id", None)
