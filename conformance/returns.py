@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import structs
-from procession.message_list import MessageList
 
 from procession.chunks import Chunk
+from procession.message_list import MessageList
 
 from .made import message_list_of, system_list_of
 from .names import snake, snake_top

@@ -80,6 +80,7 @@ OUTPUT_HOOKS = (
 ERROR_HOOKS = ("process_api_error",)
 HOOKS = INPUT_HOOKS + OUTPUT_HOOKS + ERROR_HOOKS
 
+
 class ProcessorViolation(Struct, frozen=True, kw_only=True):
     """What `on_violation` is told: who decided, the reason, and the metadata (R-005, R-184)."""
 
