@@ -149,8 +149,8 @@ async def test_prompts_without_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """Results of tools are not sent."""
     prompt = MessageList.provider_prompt
 
-    def unbalanced(self: MessageList) -> Any:
-        return [entry for entry in prompt(self) if entry["role"] != "tool"]
+    def unbalanced(self: MessageList, *given: Any) -> Any:
+        return [entry for entry in prompt(self, *given) if entry["role"] != "tool"]
 
     monkeypatch.setattr(MessageList, "provider_prompt", unbalanced)
     await noticed(check_balanced(TWO_STEPS))
@@ -188,5 +188,5 @@ async def test_steps_that_get_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
     import copy
 
     prompt = MessageList.provider_prompt
-    monkeypatch.setattr(MessageList, "provider_prompt", lambda self: copy.deepcopy(prompt(self)))
+    monkeypatch.setattr(MessageList, "provider_prompt", lambda self, *given: copy.deepcopy(prompt(self, *given)))
     await noticed(check_linear(many_steps, (10, 20, 40), 1.35))
