@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
-from .errors import APICallError, ConfigurationError
+import msgspec
+from msgspec import UNSET
+
+from .chunks import PAYLOAD_TYPES, Chunk
+from .errors import APICallError, ConfigurationError, ModelError
 from .model import LanguageModel, ModelRequest, resolve_model
+from .records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from .run_state import RunState
     from .step import Step
 
-__all__ = ["ModelFailure", "Retries", "resolved_model"]
+__all__ = ["ModelFailure", "Retries", "read_failure", "resolved_model"]
 
 FIRST_PAUSE = 0.25
 LONGEST_PAUSE = 8.0
@@ -68,9 +72,71 @@ class Retries:
 
 def _asked_pause(error: APICallError) -> float | None:
     """What the provider's `Retry-After` asks for, in seconds, within reason."""
-    headers: Mapping[str, str] = error.response_headers or {}
+    headers: Mapping[str, Any] = error.response_headers or {}
     asked = {key.lower(): value for key, value in headers.items()}.get("retry-after")
     try:
-        return None if asked is None else min(max(float(asked), 0.0), LONGEST_ASKED_PAUSE)
-    except ValueError:
+        seconds = -1.0 if asked is None else float(asked)
+    except (TypeError, ValueError):
         return None
+    # Not a number compares as neither.
+    return min(seconds, LONGEST_ASKED_PAUSE) if seconds >= 0 else None
+
+
+def read_failure(step: Step, read: Any, error: Exception) -> ModelFailure | None:
+    """The model's mistake, if `error` came of one while a read of it was taken in.
+
+    Chunks are not checked as they come, for that would cost time with every one of them: they are
+    looked at when something went wrong with them.
+    """
+    problem = _problem_of(read) if isinstance(error, AttributeError | TypeError) else None
+    if problem is None:
+        return None
+    return ModelFailure(ModelError(f"model {step.model_id!r}: {problem}"))
+
+
+def _problem_of(read: Any) -> str | None:
+    """What is wrong with what a model delivered in one read, if anything is."""
+    asked = "stream(request) must yield lists of chunks"
+    if not isinstance(read, Iterable):
+        return f"{asked}, not {_kind(read)}"
+    if not isinstance(read, Collection):
+        return None  # an iterator, which is used up
+    for chunk in cast("Collection[Any]", read):
+        if not isinstance(chunk, Chunk):
+            return f"{asked}; a {_kind(read)} with {_kind(chunk)} in it came"
+        expected = PAYLOAD_TYPES.get(chunk.type)
+        if expected is None:
+            continue
+        if not isinstance(chunk.payload, expected):
+            given = _kind(chunk.payload)
+            return f"the payload of {chunk.type!r} must be a {expected.__name__}, not {given}"
+        problem = _misfit(chunk.payload)
+        if problem is not None:
+            return f"the payload of {chunk.type!r} does not fit: {problem}"
+    return None
+
+
+def _misfit(record: Record) -> str | None:
+    """Which field has a value of the wrong type; optional ones may be `None`."""
+    given: dict[str, Any] = {}
+    for field in msgspec.structs.fields(type(record)):
+        value = getattr(record, field.name)
+        if isinstance(value, Record):
+            problem = _misfit(value)
+            if problem is not None:
+                return f"{field.name}: {problem}"
+        if value is not UNSET and (field.required or value is not None):
+            given[field.encode_name] = value
+    try:
+        made = msgspec.convert(given, type(record))
+    except (msgspec.ValidationError, RecursionError) as error:
+        return str(error)  # which names types and keys, no values
+    for name in type(record).names().values():
+        wanted = getattr(made, name)
+        if isinstance(wanted, Record) and not isinstance(getattr(record, name), Record):
+            return f"{name} must be a {_kind(wanted)}, not {_kind(getattr(record, name))}"
+    return None
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from .asking import ModelFailure
-from .chunks import Chunk, DeltaPayload
-from .errors import ModelError
+from .errors import InputError, ModelError
 from .frames import step_start_chunk
+from .mending import Mending, mend_control, mend_returned
 from .messages import ToolInvocation, ToolInvocationPart
-from .records import clean_json, clean_text
 from .response import find_call, merge
 from .toolphase import judge_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .chunks import ToolResultPayload
+    from .chunks import Chunk, ToolResultPayload
     from .run_state import RunState
     from .step import Step
 
@@ -47,8 +46,7 @@ class Intake:
         self._run_id = run.run_id
         self._plain = False
         """Whether chunks need nothing but the gate: true once the step has started."""
-        self._halves: dict[tuple[str, str], str] = {}
-        """Halves of surrogate pairs that the provider cut, by block."""
+        self._mending = Mending()
         self._keeps_raw = bool(run.pipeline.process_llm_response)
         self.writes = run.gate.writes or run.pipeline.process_tool_result.writes
         """Whether a hook that is called on the way may write while it runs."""
@@ -58,8 +56,8 @@ class Intake:
 
         Raises `TripWire` for a verdict; what passed before it is in `run.out` already.
         """
-        step, gate, out = self._step, self._gate, self._run.out
-        answer = step.answer
+        gate, out = self._gate, self._run.out
+        answer, mending = self._step.answer, self._mending
         for chunk in read:
             kind = chunk.type
             if kind in _CONTROL:
@@ -67,10 +65,12 @@ class Intake:
                 continue
             if kind == "text-delta" or kind == "reasoning-delta":
                 text = chunk.payload.text
-                if not text.isascii() or "\0" in text or self._halves:
-                    self._mend(chunk)
-            elif self._halves and kind.endswith("-end"):
-                await self._let_go(chunk)
+                if not text.isascii() or "\0" in text or mending.watches:
+                    mending.piece(chunk)
+            else:
+                left = self._mend(chunk)
+                if left:
+                    await self.take(left)
             if not self._plain:
                 await self._unusual(chunk)
             chunk.run_id = self._run_id
@@ -79,7 +79,7 @@ class Intake:
                 passed = await gate.offer(chunk)
                 if passed is None:
                     continue
-                chunk = passed
+                chunk = passed if passed is chunk else mend_returned(passed)
             if chunk.type == "text-delta" and chunk.payload.id == answer.text_id:
                 answer.add_text(chunk.payload.text)
             else:
@@ -93,14 +93,16 @@ class Intake:
         if self._keeps_raw:
             self._step.raw.append(chunk.to_json())
 
-    def _mend(self, chunk: Chunk) -> None:
-        """Mend text that no store accepts; half a surrogate pair waits for its other half."""
-        lane = (chunk.type, chunk.payload.id)
-        text = self._halves.pop(lane, "") + chunk.payload.text
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            self._halves[lane] = text[-1]
-            text = text[:-1]
-        chunk.payload.text = clean_text(text)
+    def _mend(self, chunk: Chunk) -> Sequence[Chunk]:
+        """Mend a chunk that is no piece of text; returns what is to be taken in before it."""
+        try:
+            if chunk.type not in _CONTROL:
+                return self._mending.other(chunk)
+            mend_control(chunk.type, chunk.payload, raw=self._run.include_raw_chunks)
+        except InputError as error:
+            problem = f"model {self._step.model_id!r}: a chunk of type {chunk.type!r}: {error}"
+            raise ModelFailure(ModelError(problem)) from None
+        return ()
 
     async def start(self) -> None:
         """Offer `step-start`, once (R-047)."""
@@ -116,14 +118,9 @@ class Intake:
     async def end(self) -> None:
         """The stream has ended: an empty one was a step too, and half characters are let go."""
         await self.start()
-        await self._let_go()
-
-    async def _let_go(self, end: Chunk | None = None) -> None:
-        """Halves whose other half did not come: their block has ended, or the stream."""
-        own = end and (end.type.replace("-end", "-delta"), end.payload.get("id"))
-        for lane in [lane for lane in self._halves if end is None or lane == own]:
-            text = clean_text(self._halves.pop(lane))
-            await self.take([Chunk(lane[0], DeltaPayload(id=lane[1], text=text))])
+        left = self._mending.let_go()
+        if left:
+            await self.take(left)
 
     async def _offer(self, chunk: Chunk) -> None:
         passed = await self._gate.offer(chunk)
@@ -133,11 +130,12 @@ class Intake:
     async def _control(self, chunk: Chunk) -> None:
         run, step, kind = self._run, self._step, chunk.type
         chunk.run_id, chunk.from_ = run.run_id, "AGENT"
+        self._mend(chunk)
         if kind == "stream-start":
             payload = chunk.payload
-            step.warnings = list(payload.warnings)
-            step.request_info = dict(payload.request)
-            step.headers = dict(payload.headers)
+            step.warnings = payload.warnings
+            step.request_info = dict(payload.request or {})
+            step.headers = payload.headers
             step.raw_response = payload.raw_response
             run.warnings = step.warnings
             await self.start()
@@ -161,8 +159,6 @@ class Intake:
 
     async def _call(self, chunk: Chunk) -> None:
         step = self._step
-        if chunk.payload.args is not UNSET:
-            chunk.payload.args = clean_json(chunk.payload.args)
         if chunk.payload.tool_call_id in step.answer.calls:
             raise ModelFailure(
                 ModelError("the model gave two tool calls of one answer the same id")

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .asking import ModelFailure, Retries
+from .asking import ModelFailure, Retries, read_failure
 from .choices import model_request
 from .delivery import deliver
 from .errors import ModelError
@@ -37,6 +37,7 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
     request = model_request(run, step)
     retries = Retries(run, request)
     started = perf_counter()
+    read: Any = ()
     while True:
         source = _source(step, request)
         pause: float | None = None
@@ -58,7 +59,7 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
                     stop.check()
                 stop.waiting = True
         except Exception as error:
-            pause = _pause_after(run, step, retries, error)
+            pause = _pause_after(run, step, retries, error, read)
         finally:
             stop.waiting = False
             await _close(source)
@@ -88,11 +89,16 @@ def _source(step: Step, request: Any) -> Any:
     return source
 
 
-def _pause_after(run: RunState, step: Step, retries: Retries, error: Exception) -> float:
+def _pause_after(run: RunState, step: Step, retries: Retries, error: Exception, read: Any) -> float:
     """How long to wait before the call is tried again; raises when it is not."""
     stop = run.interruption
-    if isinstance(error, ModelFailure | Interrupted) or not stop.waiting:
-        raise error  # a hook raised, or the failure is known as one already
+    if isinstance(error, ModelFailure | Interrupted):
+        raise error
+    if not stop.waiting:  # a hook raised, unless what the model delivered could not be taken in
+        failure = read_failure(step, read, error)
+        if failure is not None:
+            raise failure from error
+        raise error
     if stop.is_behind(error):
         raise Interrupted from error
     pause = None if step.started else retries.pause_after(error)

@@ -243,6 +243,8 @@ def clean_record(record: Record) -> None:
     """Clean the texts in a record's fields, in place; what is clean stays the same objects."""
     for name in record.__struct_fields__:
         value = getattr(record, name)
+        if value is None or value is UNSET:
+            continue
         cls = value.__class__
         if cls is str:
             if value.isascii() and "\0" not in value:

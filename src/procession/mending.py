@@ -1,0 +1,153 @@
+"""Mending what a model delivers, so that every store and client takes it.
+
+NUL and lone surrogates become U+FFFD wherever a model writes. A character whose surrogates a
+provider has cut apart is joined again: its first half waits for the other one, or for the end of
+its block.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from .chunks import (
+    PAYLOAD_TYPES,
+    Chunk,
+    DeltaPayload,
+    ToolInputDeltaPayload,
+    ToolInputEndPayload,
+)
+from .errors import InputError
+from .records import clean_json, clean_kept, clean_record, clean_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .chunks import FinishPayload, ToolCallPayload, ToolResultPayload
+
+__all__ = ["Mending", "mend_control", "mend_returned"]
+
+Lane = tuple[str, str]
+"""A block's pieces: the type of their chunks, and the id of the block."""
+
+_FIRST = frozenset({"text-start", "reasoning-start"})
+_LAST = {
+    "text-end": "text-delta",
+    "reasoning-end": "reasoning-delta",
+    "tool-call-input-streaming-end": "tool-call-delta",
+}
+"""The chunks that end a block, and the type of its pieces."""
+
+
+class Mending:
+    """Mends the content of one answer, chunk by chunk."""
+
+    __slots__ = ("_halves", "_odd_ids", "watches")
+
+    def __init__(self) -> None:
+        self._halves: dict[Lane, str] = {}
+        self._odd_ids = False
+        """Whether a block has an id that had to be mended, and so have its pieces."""
+        self.watches = False
+        """Whether even a clean piece needs `piece`: there are halves, or odd ids."""
+
+    def piece(self, chunk: Chunk) -> None:
+        """Mend a piece of text or reasoning."""
+        payload = chunk.payload
+        payload.text = self._whole((chunk.type, payload.id), payload.text)
+        if self._odd_ids:
+            payload.id = clean_text(payload.id)
+
+    def _whole(self, lane: Lane, text: str) -> str:
+        """A piece's clean text, with the half that waited for it, without one at its end."""
+        halves = self._halves
+        if halves:
+            text = halves.pop(lane, "") + text
+            self.watches = self._odd_ids or bool(halves)
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            halves[lane] = text[-1]
+            self.watches = True
+            text = text[:-1]
+        return clean_text(text)
+
+    def other(self, chunk: Chunk) -> Sequence[Chunk]:
+        """Mend any other content; returns what is to be taken in before it: a half that is left.
+
+        Raises `InputError` for values without a JSON form.
+        """
+        kind, payload = chunk.type, chunk.payload
+        left: Sequence[Chunk] = ()
+        if self._halves and kind in _LAST:
+            call = isinstance(payload, ToolInputEndPayload)
+            left = self.let_go((_LAST[kind], payload.tool_call_id if call else payload.id))
+        elif kind == "tool-call-delta":
+            text = payload.args_text_delta
+            if self._halves or not text.isascii():
+                payload.args_text_delta = self._whole((kind, payload.tool_call_id), text)
+        elif kind in _FIRST and clean_text(payload.id) is not payload.id:
+            self._odd_ids = self.watches = True
+        clean_record(payload if kind in PAYLOAD_TYPES else chunk)
+        return left
+
+    def let_go(self, own: Lane | None = None) -> list[Chunk]:
+        """Halves whose other half did not come: those of one block, or all that are left."""
+        found: list[Chunk] = []
+        for lane in [lane for lane in self._halves if own is None or lane == own]:
+            kind, id = lane
+            text = clean_text(self._halves.pop(lane))
+            if kind == "tool-call-delta":
+                payload: Any = ToolInputDeltaPayload(tool_call_id=id, args_text_delta=text)
+            else:
+                payload = DeltaPayload(id=id, text=text)
+            found.append(Chunk(kind, payload))
+        self.watches = self._odd_ids or bool(self._halves)
+        return found
+
+
+def mend_control(kind: str, payload: Any, *, raw: bool) -> None:
+    """Mend a chunk that steers the loop; `raw` says whether the provider's own ones are kept.
+
+    Raises `InputError` for values without a JSON form, `TypeError` for ids that are no texts.
+    """
+    if kind == "stream-start":  # but for the request, which is long, and was made of what is clean
+        payload.warnings = clean_kept(list(payload.warnings or ()))
+        payload.headers = clean_kept(dict(payload.headers or {}))
+    elif kind == "finish":
+        _mend_finish(payload)
+    elif kind in ("tool-call", "tool-result"):
+        _mend_call(payload)
+    elif kind == "response-metadata" or (kind == "raw" and raw):
+        clean_record(payload)
+
+
+def _mend_finish(payload: FinishPayload) -> None:
+    clean_record(payload.step_result)
+    payload.metadata = clean_kept(payload.metadata)
+    usage = payload.output.usage  # numbers, but for what the provider sent
+    usage.raw = clean_kept(usage.raw)
+
+
+def _mend_call(payload: ToolCallPayload | ToolResultPayload) -> None:
+    for text in (payload.tool_call_id, payload.tool_name):
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError("the id and the name of a tool call are texts")
+    if "result" in payload:
+        payload["result"] = clean_json(payload["result"])
+    if payload.args is not UNSET:
+        try:
+            payload.args = clean_json(payload.args)
+        except InputError:
+            payload.args = UNSET  # what no JSON library takes is a broken call (R-531)
+    clean_record(payload)
+
+
+def mend_returned(chunk: Chunk) -> Chunk:
+    """Mend what a hook has put in the place of the model's chunk, and return it."""
+    if chunk.type not in ("text-delta", "reasoning-delta"):
+        clean_record(chunk)
+        return chunk
+    text = chunk.payload.text
+    if not text.isascii() or "\0" in text:
+        chunk.payload.text = clean_text(text)
+    return chunk
