@@ -36,9 +36,9 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
     intake, stop, out = Intake(run, step), run.interruption, run.out
     request = model_request(run, step)
     retries = Retries(run, request)
-    started = perf_counter()
     read: Any = ()
     while True:
+        started = perf_counter()
         source = _source(step, request)
         pause: float | None = None
         stop.waiting = True  # and only while the model is waited for: failures are its own then
@@ -63,11 +63,11 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
         finally:
             stop.waiting = False
             await _close(source)
+            report_call(run, step, perf_counter() - started)
         if pause is None:
             break
         stop.waiting = True
         await asyncio.sleep(pause)
-    report_call(run, step, perf_counter() - started)
     await intake.end()
     if out:
         yield run.take_out()
