@@ -144,7 +144,7 @@ def judged(results: Results, target: Target) -> list[str]:
     in_floors = ["", "", ""]
     if target.floor is not None:
         allowed = target.limit / target.floor
-        times = value / floor if value is not None and floor else None
+        times = value / floor if value is not None and floor and floor > 0 else None
         in_floors = [number(times), number(allowed), verdict(times, allowed)]
     return [
         f"{target.name} ({target.unit})",
