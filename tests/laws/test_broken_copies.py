@@ -188,5 +188,7 @@ async def test_steps_that_get_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
     import copy
 
     prompt = MessageList.provider_prompt
-    monkeypatch.setattr(MessageList, "provider_prompt", lambda self, *given: copy.deepcopy(prompt(self, *given)))
+    monkeypatch.setattr(
+        MessageList, "provider_prompt", lambda self, *given: copy.deepcopy(prompt(self, *given))
+    )
     await noticed(check_linear(many_steps, (10, 20, 40), 1.35))
