@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from procession import Agent, APICallError, Around, ProcessorViolation, TripWire, tool
+from procession import (
+    Agent,
+    APICallError,
+    Around,
+    ProcessorViolation,
+    Tool,
+    TripWire,
+    processor,
+    tool,
+)
 from procession.processor import HOOKS, INPUT_HOOKS, OUTPUT_HOOKS
 from procession.testing import ScriptedModel, answer, tool_call
 from tests.seeds.threeways import check_tripped, only, play, three_ways
@@ -241,3 +250,30 @@ async def test_warnings_are_the_processors_own(way: str) -> None:
     outcome = await play(way, agent, "go")
     assert (outcome.text, outcome.tripwire) == ("An answer", None)
     assert [violation.detail for violation in told] == ["An answer"]
+
+
+async def test_what_the_model_sees_is_made_of_the_judged_result() -> None:
+    """R-148, R-535: `to_model_output` cannot bring back what `process_tool_result` masked."""
+    look_up = Tool(
+        name="look_up",
+        execute=_secret,
+        to_model_output=lambda result: {"type": "text", "value": f"the code is {result['code']}"},
+    )
+
+    def mask(args: Any) -> None:
+        invocation = {"state": "result", "toolCallId": args.tool_call_id, "toolName": "look_up"}
+        invocation |= {"args": args.args, "result": {"code": "****"}}
+        args.message_list.update_tool_invocation(
+            {"type": "tool-invocation", "toolInvocation": invocation}
+        )
+
+    model = ScriptedModel([answer(tool_calls=[tool_call("look_up", {})]), "done"])
+    guard = processor(id="mask", process_tool_result=mask)
+    agent = Agent(id="desk", model=model, tools=[look_up], output_processors=[guard])
+    result = await agent.generate("What is the code?")
+    assert "the code is ****" in str(model.calls[1].prompt)
+    assert "7731" not in str(model.calls[1].prompt) + str(result.messages)
+
+
+async def _secret(arguments: Any, context: Any) -> dict[str, str]:
+    return {"code": "7731"}

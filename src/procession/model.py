@@ -196,7 +196,8 @@ def _resolve_id(model: str) -> LanguageModel:
     if factory is None:
         raise UnknownModelError(
             f"unknown model id {model!r}: no provider {provider!r}. Known providers: "
-            f"{', '.join(known_providers()) or 'none'}. register_provider() adds one"
+            f"{', '.join(known_providers()) or 'none (is the package installed?)'}. "
+            f"register_provider() adds one"
         )
     return factory(name)
 

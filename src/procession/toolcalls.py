@@ -39,7 +39,6 @@ class Outcome(Struct):
     kind: str
     value: Any = None
     error: BaseException | None = None
-    model_output: Any = UNSET
 
 
 class ToolRunner:
@@ -134,9 +133,6 @@ class ToolRunner:
         )
         try:
             value = clean_json(await tool.run(arguments, context))
-            shown: Any = UNSET
-            if tool.to_model_output is not None:
-                shown = clean_json(tool.to_model_output(value))
         except BaseException as error:
             wire = verdict_in(error)
             if wire is not None:
@@ -146,7 +142,7 @@ class ToolRunner:
             if isinstance(error, Exception):
                 return Outcome("error", error=error)
             raise
-        return Outcome("result", value=value, model_output=shown)
+        return Outcome("result", value=value)
 
 
 def _failed(problem: str) -> Outcome:

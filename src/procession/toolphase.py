@@ -12,6 +12,7 @@ from .chunks import Chunk, ToolErrorPayload, ToolResultPayload
 from .delivery import deliver
 from .pipeline import fold
 from .processor import ProcessToolResultArgs
+from .records import clean_json
 from .response import find_call
 from .returns import apply_messages
 from .spans import Span
@@ -88,8 +89,8 @@ async def _hand_on(
         part = find_call(run, call.id) or call.part
         part.tool_invocation.state = "result"
         part.tool_invocation.result = value
-        if outcome.model_output is not UNSET:
-            _keep_model_output(part, outcome.model_output)
+        if outcome.kind == "result":
+            _keep_model_output(step, call, part, value)
         chunk = _result_chunk(call, value)
     chunk.run_id = run.run_id
     passed: list[Chunk] = []
@@ -131,8 +132,19 @@ async def judge_result(
     return result
 
 
-def _keep_model_output(part: ToolInvocationPart, shown: Any) -> None:
-    """What the model sees instead of the result (R-374, R-535)."""
+def _keep_model_output(step: Step, call: Call, part: ToolInvocationPart, value: Any) -> None:
+    """What the model sees instead of the result (R-374, R-535).
+
+    It is made of the result as `process_tool_result` left it: what was masked there stays masked.
+    A function that raises costs the model the result, not the caller the run.
+    """
+    tool = step.tools.get(call.name)
+    if tool is None or tool.to_model_output is None:
+        return
+    try:
+        shown = clean_json(tool.to_model_output(value))
+    except Exception as error:
+        shown = {"type": "error-text", "value": error_text(error)}
     metadata = dict(part.provider_metadata or {})
     metadata["mastra"] = {**metadata.get("mastra", {}), "modelOutput": shown}
     part.provider_metadata = metadata
