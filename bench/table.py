@@ -168,7 +168,8 @@ def remarks(results: Results) -> str:
     lines = [about(results)]
     versions = {row["peer"]: row["version"] for row in results.rows if row.get("version")}
     named = [f"{BY_NAME[name].package} {version}" for name, version in sorted(versions.items())]
-    lines.append(f"Versions: {', '.join(named)} (floor: msgspec).")
+    if named:
+        lines.append(f"Versions: {', '.join(named)} (floor: msgspec).")
     for name, why in results.notes("missing").items():
         lines.append(f"`{name}`: {why}.")
     unsupported = {
