@@ -8,14 +8,14 @@ processor and run, and refilled; plain hooks are called, async ones awaited, abs
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
-from copy import copy
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from .chunks import Chunk, payload_from_json
 from .errors import ProcessorError
 from .pipeline import announce, verdict_in
 from .processor import ProcessOutputStreamArgs
+from .records import Record
 from .tracks import ChunkTrack
 
 if TYPE_CHECKING:
@@ -161,7 +161,11 @@ class Gate:
 
 def _frozen(chunk: Chunk) -> Chunk:
     """The chunk as it is now: processors may change the one they are handed in place."""
-    kept = copy(chunk)
+    kept = _copied(chunk)
     if kept.payload is not None:
-        kept.payload = copy(kept.payload)
+        kept.payload = _copied(kept.payload)
     return kept
+
+
+# What `copy.copy` would call after looking for it; the look-up costs more than the copy.
+_copied: Callable[[Any], Any] = getattr(Record, "__copy__")  # noqa: B009

@@ -10,9 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, cast
-from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 from .errors import InputError
 from .prompt_parts import is_url
@@ -167,6 +165,10 @@ def _http_client() -> Any:
 
 
 def _read_plainly(url: str) -> tuple[bytes, str | None]:
+    # Imported here: it takes longer than all the rest of the package.
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
     request = Request(url, headers={"User-Agent": "procession"})
     try:
         with urlopen(request, timeout=TIMEOUT_SECONDS) as response:

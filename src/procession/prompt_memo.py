@@ -18,12 +18,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from .messages import MessageContent, TextPart
 from .records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .messages import Message, MessageContent, Part
+    from .messages import Message, Part
     from .prompt_run import PromptRun
 
 __all__ = ["Opaque", "PromptMemo", "isolated", "plain_copy", "same", "snapshot"]
@@ -136,9 +137,29 @@ def isolated(message: Message) -> Message:
 
     Values inside tool results or metadata that are no plain data are copied with `deepcopy`.
     """
-    content: MessageContent = _isolate(message.content)
-    extra = _isolate(message.extra) if message.extra else None
-    return message.replace(content=content, extra=extra)
+    made = copy.copy(message)
+    content = made.content = copy.copy(message.content)
+    content.parts = [
+        copy.copy(part) if part.__class__ is TextPart and not _holds_more(part) else _isolate(part)
+        for part in content.parts
+    ]
+    for name in _CONTENT_HOLDERS:
+        value = getattr(content, name)
+        if value is not None:
+            setattr(content, name, _isolate(value))
+    if made.extra:
+        made.extra = _isolate(made.extra)
+    return made
+
+
+_CONTENT_HOLDERS = tuple(
+    name for name in MessageContent.__struct_fields__ if name not in ("parts", "format", "content")
+)
+
+
+def _holds_more(part: Part) -> bool:
+    """Whether a text part holds anything that could be changed in place."""
+    return part.provider_metadata is not None or part.extra is not None
 
 
 def isolated_part(part: Part) -> Part:
