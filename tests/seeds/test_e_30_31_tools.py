@@ -89,8 +89,8 @@ async def test_e30_masked_fields(way: str, form: str) -> None:
     """E-30 (R-142, R-148, R-338, R-396): masked for everyone; args and the other tool stay."""
     masker = MaskCustomer(form)
     calls = [
-        tool_call("find_customer", {"number": 7}, id="c1"),
-        tool_call("find_order", {"number": 8}, id="c2"),
+        tool_call("find_customer", {"number": 7}, id="first-call"),
+        tool_call("find_order", {"number": 8}, id="second-call"),
         tool_call("broken", {"number": 9}, id="c3"),
     ]
     model = ScriptedModel([answer(tool_calls=calls), "Found."])
@@ -105,11 +105,14 @@ async def test_e30_masked_fields(way: str, form: str) -> None:
     assert outcome.text == "Found."
     assert masker.seen == [("find_customer", {"number": 7}), ("find_order", {"number": 8})]
     results = {c.payload.tool_call_id: c.payload for c in outcome.output.tool_results}
-    assert {key: payload.result for key, payload in results.items()} == {"c1": MASKED, "c2": order}
-    assert results["c1"].args == {"number": 7}
+    assert {key: payload.result for key, payload in results.items()} == {
+        "first-call": MASKED,
+        "second-call": order,
+    }
+    assert results["first-call"].args == {"number": 7}
     prompted = prompt_results(model.calls[1])
-    assert prompted["c1"] == {"type": "json", "value": MASKED}
-    assert prompted["c2"] == {"type": "json", "value": order}
+    assert prompted["first-call"] == {"type": "json", "value": MASKED}
+    assert prompted["second-call"] == {"type": "json", "value": order}
     assert prompted["c3"] == {"type": "error-text", "value": "out of order"}
     stored = [p for p in outcome.answers[0].parts if isinstance(p, ToolInvocationPart)]
     assert [(p.tool_invocation.state, p.tool_invocation.args) for p in stored] == [
@@ -130,7 +133,7 @@ async def test_e30_masked_fields(way: str, form: str) -> None:
     assert CUSTOMER["email"] not in json.dumps(everywhere)
     if outcome.chunks is not None:
         delivered = [c.payload.tool_call_id for c in outcome.chunks if c.type == "tool-result"]
-        assert delivered == ["c1", "c2"]
+        assert delivered == ["first-call", "second-call"]
         assert outcome.kinds().count("tool-error") == 1
 
 
@@ -206,8 +209,8 @@ async def test_e31_earlier_steps_stay(way: str) -> None:
         return next(results)
 
     script = [
-        answer("One.", tool_calls=[tool_call("read_page", id="c1")]),
-        answer("Two.", tool_calls=[tool_call("read_page", id="c2")]),
+        answer("One.", tool_calls=[tool_call("read_page", id="first-call")]),
+        answer("Two.", tool_calls=[tool_call("read_page", id="second-call")]),
     ]
     agent = Agent(
         id="scanned",
@@ -222,4 +225,4 @@ async def test_e31_earlier_steps_stay(way: str) -> None:
     assert [c.payload.result for c in outcome.output.tool_results] == ["harmless"]
     (message,) = outcome.answers
     assert [p.text for p in message.parts if isinstance(p, TextPart)] == ["One."]
-    assert "c2" not in json.dumps(message.to_json())
+    assert "second-call" not in json.dumps(message.to_json())
