@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable  # noqa: TC003  # the signature of a tool is read
 from typing import Any
 
 import msgspec
@@ -289,6 +290,12 @@ async def test_input_that_is_no_message(bad: Any) -> None:
     model = PlayedModel([ANSWER])
     await failure_of(agent_with(model), bad)
     assert model.prompts == []
+
+
+@pytest.mark.parametrize("bad", [(), [None, None], iter([]), iter([None])], ids=repr)
+async def test_input_that_holds_nothing(bad: Any) -> None:
+    """Lists and iterators without a message: the error says that they are empty."""
+    assert "empty" in str(await failure_of(agent_with(PlayedModel([ANSWER])), bad))
 
 
 async def test_empty_texts_work() -> None:
@@ -639,6 +646,18 @@ async def test_tool_choices(bad: Any) -> None:
         {"input_processors": 7},
         {"output_processors": [7]},
         {"observer": 7},
+        {"active_tools": [7]},
+        {"stop_when": [7]},
+        {"memory": {"thread": 7}},
+        {"memory": {"resource": "a\0"}},
+        {"request_context": [1]},
+        {"run_id": ""},
+        {"hide_signals": "reactive"},
+        {"include_raw_chunks": "yes"},
+        {"provider_options": 7},
+        {"structured_output": {"schema": 7}},
+        {"instructions": 7},
+        {"context": 7},
     ],
     ids=str,
 )
@@ -646,18 +665,37 @@ async def test_options_of_the_wrong_kind(options: dict[str, Any]) -> None:
     """Each is refused by name before the model is asked."""
     model = PlayedModel([ANSWER])
     error = await failure_of(agent_with(model), **options)
-    assert next(iter(options)).split("_")[0] in str(error), str(error)
+    assert next(iter(options)).split("_")[0] in str(error).lower(), str(error)
     assert model.prompts == []
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("max_steps", "sk-secret"),
+        ("model_settings", {"headers": {"key": "sk-secret"}, "max_retries": "sk-secret"}),
+        ("provider_options", "sk-secret"),
+        ("structured_output", ["sk-secret"]),
+        ("tool_choice", {"type": "sk-secret"}),
+        ("memory", {"thread": ["sk-secret"]}),
+        ("request_context", ["sk-secret"]),
+    ],
+)
+async def test_refused_values_are_not_repeated(option: str, value: Any) -> None:
+    """G-W2."""
+    error = await failure_of(agent_with(PlayedModel([ANSWER])), **{option: value})
+    assert "sk-secret" not in str(error)
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"context": 7},
-        {"run_id": 7},
-        {"memory": {"thread": 7}},
-        {"provider_options": 7},
-        {"structured_output": {"schema": 7}},
+        {"run_id": None},
+        {"memory": {"thread": {"title": "no id"}}},
+        {"structured_output": {}},
+        {"active_tools": ("echo",)},
+        {"stop_when": None},
+        {"observer": None},
     ],
     ids=str,
 )
@@ -735,6 +773,52 @@ async def test_schemas_that_are_wrong_inside(bad: Any) -> None:
     assert await run.text == "fine"
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"execute": 7},
+        {"to_model_output": 7},
+        {"input_model": 7},
+        {"description": 7},
+        {"provider_options": 7},
+        {"name": "a\0b"},
+    ],
+    ids=str,
+)
+def test_fields_of_tools(fields: dict[str, Any]) -> None:
+    """Refused when the tool is made; the field is named."""
+    with pytest.raises(ConfigurationError, match=next(iter(fields))):
+        Tool(**{"name": "odd", **fields})
+
+
+async def test_a_check_of_arguments_that_fails() -> None:
+    """G-W2: the model is told that it failed, not what was in it; the run goes on."""
+
+    def check(arguments: Any) -> Any:
+        raise KeyError(arguments["value"])
+
+    made = Tool(name="echo", input_model=check, execute=lambda arguments, context: 1)
+    parts = [call("echo", '{"value": "sk-secret"}'), end("tool-calls")]
+    output = await agent_with(PlayedModel([parts, ANSWER]), tools=[made]).generate("go")
+    (told,) = output.tool_results
+    assert "KeyError" in told.payload.result["message"] and output.text == "fine"
+    assert "sk-secret" not in str(told.payload.result)
+
+
+@pytest.mark.parametrize("place", ["https://example.com/schema.json", "file:///schema.json"])
+async def test_references_are_not_fetched(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schema that names another one by its address is told to the model as one without."""
+    import urllib.request
+
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *a, **k: pytest.fail("was fetched"))
+    schema = {"type": "object", "properties": {"a": {"$ref": place}}}
+    made = Tool(name="odd", input_schema=schema, execute=lambda arguments, context: 1)
+    model = PlayedModel([[call("odd", '{"a": 1}'), end("tool-calls")], ANSWER])
+    run = await agent_with(model, tools=[made]).stream("go")
+    errors = [str(c.payload.error) async for c in run if c.type == "tool-error"]
+    assert len(errors) == 1 and "'odd'" in errors[0] and place in errors[0]
+
+
 def test_functions_that_are_no_tools() -> None:
     """A parameter that JSON cannot carry, or that cannot be named: refused, the tool is named."""
 
@@ -747,7 +831,10 @@ def test_functions_that_are_no_tools() -> None:
     def strange(value: object_without_schema) -> str:  # type: ignore[name-defined]  # noqa: F821
         return str(value)
 
-    for bad in (positional, many, strange):
+    def called(back: Callable[[], int]) -> str:
+        return str(back)
+
+    for bad in (positional, many, strange, called, int):
         with pytest.raises(ConfigurationError, match=bad.__name__):
             tool(bad)
 

@@ -63,6 +63,8 @@ class Agent:
     ) -> None:
         if not is_id(id):
             raise ConfigurationError(f"an agent needs an id: {ID}")
+        if name is not None and not is_id(name):
+            raise ConfigurationError(f"agent {id!r}: its name must be {ID}")
         self.id = id
         self.name = name or id
         self.instructions = instructions

@@ -104,6 +104,8 @@ def _problem_of(read: Any) -> str | None:
     for chunk in cast("Collection[Any]", read):
         if not isinstance(chunk, Chunk):
             return f"{asked}; a {_kind(read)} with {_kind(chunk)} in it came"
+        if not isinstance(chunk.type, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            return f"the type of a chunk must be a text, not {_kind(chunk.type)}"
         expected = PAYLOAD_TYPES.get(chunk.type)
         if expected is None:
             continue

@@ -219,4 +219,4 @@ def _as_exception(error: Any) -> Exception:
     if isinstance(error, Exception):
         return error
     message = error.get("message") if isinstance(error, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return ModelError(str(message or error))  # pyright: ignore[reportUnknownArgumentType]
+    return ModelError(str(message or error or "the model reported an error, without a word on it"))  # pyright: ignore[reportUnknownArgumentType]

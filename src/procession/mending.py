@@ -7,6 +7,7 @@ its block.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -17,8 +18,10 @@ from .chunks import (
     DeltaPayload,
     ToolInputDeltaPayload,
     ToolInputEndPayload,
+    Usage,
 )
 from .errors import InputError
+from .prompt_parts import base64_text, is_url
 from .records import clean_json, clean_kept, clean_record, clean_text
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ _LAST = {
     "tool-call-input-streaming-end": "tool-call-delta",
 }
 """The chunks that end a block, and the type of its pieces."""
+_counts = attrgetter(*(name for name in Usage.__struct_fields__ if name.endswith("_tokens")))
 
 
 class Mending:
@@ -85,6 +89,8 @@ class Mending:
             text = payload.args_text_delta
             if self._halves or not text.isascii():
                 payload.args_text_delta = self._whole((kind, payload.tool_call_id), text)
+        elif kind == "file":
+            _check_file(payload.base64 or payload.data)
         elif kind in _FIRST and clean_text(payload.id) is not payload.id:
             self._odd_ids = self.watches = True
         clean_record(payload if kind in PAYLOAD_TYPES else chunk)
@@ -105,10 +111,17 @@ class Mending:
         return found
 
 
+def _check_file(data: Any) -> None:
+    """A file that no prompt could hold would break the conversation for good (R-363)."""
+    if not is_url(data):
+        base64_text(data)
+
+
 def mend_control(kind: str, payload: Any, *, raw: bool) -> None:
     """Mend a chunk that steers the loop; `raw` says whether the provider's own ones are kept.
 
-    Raises `InputError` for values without a JSON form, `TypeError` for ids that are no texts.
+    Raises `InputError` for values without a JSON form, `TypeError` for ids that are no texts and
+    counts that are no numbers.
     """
     if kind == "stream-start":  # but for the request, which is long, and was made of what is clean
         payload.warnings = clean_kept(list(payload.warnings or ()))
@@ -124,8 +137,11 @@ def mend_control(kind: str, payload: Any, *, raw: bool) -> None:
 def _mend_finish(payload: FinishPayload) -> None:
     clean_record(payload.step_result)
     payload.metadata = clean_kept(payload.metadata)
-    usage = payload.output.usage  # numbers, but for what the provider sent
+    usage = payload.output.usage
     usage.raw = clean_kept(usage.raw)
+    for count in _counts(usage):
+        if count is not None and not isinstance(count, int | float):
+            raise TypeError("token counts are numbers")
 
 
 def _mend_call(payload: ToolCallPayload | ToolResultPayload) -> None:

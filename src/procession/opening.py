@@ -86,7 +86,9 @@ def _identity(options: Mapping[str, Any]) -> tuple[RequestContext, str | None, s
     ):
         if value and not is_id(value):
             kind = type(value).__name__
-            raise ConfigurationError(f"memory: the id of the {name} must be {ID}; got {kind}")
+            raise ConfigurationError(
+                f"the id of the {name}, in memory or request_context, must be {ID}; got {kind}"
+            )
         if value:
             ids[key] = value
     return context.for_run(ids), ids.get(MASTRA_THREAD_ID_KEY), ids.get(MASTRA_RESOURCE_ID_KEY)

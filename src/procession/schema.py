@@ -47,9 +47,7 @@ def signature_schema(
             _caller(function, context_name),
             context_name is not None,
         )
-    model = _argument_model(name, parameters)
-    json_schema = model.model_json_schema()
-    json_schema.pop("title", None)
+    model, json_schema = _argument_model(name, parameters)
     return FunctionSchema(
         json_schema,
         _model_check(name, model),
@@ -61,12 +59,13 @@ def signature_schema(
 def _parameters(function: Callable[..., Any], name: str) -> dict[str, tuple[Any, Any]]:
     try:
         hints = get_type_hints(function, include_extras=True)
-    except (NameError, TypeError) as error:
+        signature = inspect.signature(function)
+    except (NameError, TypeError, ValueError) as error:
         raise ConfigurationError(
             f"tool {name!r}: its annotations cannot be read: {error}"
         ) from None
     found: dict[str, tuple[Any, Any]] = {}
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in signature.parameters.values():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise ConfigurationError(
                 f"tool {name!r}: parameter {parameter.name!r} must be passable by name"
@@ -76,7 +75,10 @@ def _parameters(function: Callable[..., Any], name: str) -> dict[str, tuple[Any,
     return found
 
 
-def _argument_model(name: str, parameters: Mapping[str, tuple[Any, Any]]) -> Any:
+def _argument_model(
+    name: str, parameters: Mapping[str, tuple[Any, Any]]
+) -> tuple[Any, dict[str, Any]]:
+    """A pydantic model of the parameters, and its JSON Schema."""
     # pydantic refuses field names with a leading underscore and warns about shadowed ones: fields
     # get neutral names, the tool's own are their aliases.
     from pydantic import ConfigDict, Field, create_model
@@ -87,9 +89,12 @@ def _argument_model(name: str, parameters: Mapping[str, tuple[Any, Any]]) -> Any
         for i, (parameter, (kind, default)) in enumerate(parameters.items())
     }
     try:
-        return create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+        model: Any = create_model(name, __config__=ConfigDict(extra="forbid"), **fields)
+        json_schema: dict[str, Any] = model.model_json_schema()
     except PydanticUserError as error:
         raise ConfigurationError(f"tool {name!r}: {error.message}") from None
+    json_schema.pop("title", None)
+    return model, json_schema
 
 
 def _model_check(name: str, model: Any) -> Callable[[Any], dict[str, Any]]:
@@ -138,12 +143,12 @@ def check_arguments(name: str, schema: dict[str, Any], arguments: Any) -> None:
 
     Rejected values are left out. A schema that is none is a `ConfigurationError`.
     """
-    from jsonschema import SchemaError
+    from jsonschema import Draft202012Validator, SchemaError
     from jsonschema.validators import validator_for
     from jsonschema_specifications import REGISTRY  # pyright: ignore[reportMissingTypeStubs]
 
     try:
-        cls = validator_for(schema)
+        cls = validator_for(schema, default=Draft202012Validator)
         cls.check_schema(schema)
         # With the standard's own schemas only: what a $ref names is never fetched.
         problems: list[dict[str, Any]] = [
@@ -155,7 +160,7 @@ def check_arguments(name: str, schema: dict[str, Any], arguments: Any) -> None:
     except RecursionError:
         problems = [{"path": [], "problem": "nested too deeply"}]
     except Exception as error:  # a $ref to nowhere, a pattern that is none: many types of error
-        raise _no_schema(name, f"{type(error).__name__}: {error}") from None
+        raise _no_schema(name, str(error) or type(error).__name__) from None
     if problems:
         raise invalid_arguments(name, problems)
 

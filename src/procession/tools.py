@@ -59,6 +59,21 @@ class ToolContext(Struct, kw_only=True):
 Execute = Callable[[Any, ToolContext], Any]
 
 
+def _is_function(value: Any) -> bool:
+    return value is None or callable(value)
+
+
+_FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("description", lambda value: isinstance(value, str), "a text"),
+    ("input_schema", lambda value: isinstance(value, dict), "a JSON Schema, a dict"),
+    ("execute", _is_function, "a function"),
+    ("to_model_output", _is_function, "a function"),
+    ("provider_options", lambda value: isinstance(value, Mapping | None), "a mapping"),
+    ("input_model", _is_function, "a function"),
+)
+"""What the fields of a tool must be, beside its name."""
+
+
 class Tool(Struct, kw_only=True):
     """A tool: a name, what it is for, a JSON Schema of its arguments, and how to run it.
 
@@ -82,23 +97,21 @@ class Tool(Struct, kw_only=True):
     """Whether `execute` looks at the context; `tool()` knows from the signature."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError("a tool needs a name, a text that is not empty")
-        schema: Any = self.input_schema
-        if not isinstance(schema, dict):
-            kind = type(schema).__name__
+        name: Any = self.name
+        if not isinstance(name, str) or not name or clean_text(name) is not name:
             raise ConfigurationError(
-                f"tool {self.name!r}: input_schema must be a JSON Schema, a dict, not {kind}"
+                "a tool needs a name: a text that is not empty, without NUL or lone surrogates"
             )
-        kind = cast("dict[str, Any]", schema).get("type", "object")
+        for field, fits, words in _FIELDS:
+            value = getattr(self, field)
+            if not fits(value):
+                kind = type(value).__name__
+                raise ConfigurationError(f"tool {name!r}: {field} must be {words}, not {kind}")
+        kind = self.input_schema.get("type", "object")
         if kind != "object":
             raise ConfigurationError(
-                f"tool {self.name!r}: input_schema must describe an object, not {kind!r}"
+                f"tool {name!r}: input_schema must describe an object, not {kind!r}"
             )
-        for field in ("execute", "to_model_output", "input_model"):
-            value = getattr(self, field)
-            if value is not None and not callable(value):
-                raise ConfigurationError(f"tool {self.name!r}: {field} must be a function")
         self.is_async = self.execute is None or inspect.iscoroutinefunction(self.execute)
 
     def definition(self) -> ToolDefinition:

@@ -1,0 +1,164 @@
+"""Whatever a model writes, what is delivered and stored can be sent and kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from procession import ModelError
+from procession.chunks import (
+    BlockPayload,
+    Chunk,
+    DeltaPayload,
+    ErrorPayload,
+    FilePayload,
+    FinishPayload,
+    ModelStartPayload,
+    StepOutcome,
+    StepOutput,
+    ToolCallPayload,
+    ToolInputDeltaPayload,
+    ToolInputEndPayload,
+    Usage,
+)
+from procession.records import MAX_DEPTH
+from tests.laws.kit import Hook, PlayedModel, Tap, agent_with, call, end, said
+
+
+class Given:
+    """A model that yields what it is given, in one read."""
+
+    provider = "example"
+    model_id = "given-1"
+
+    def __init__(self, *read: Any) -> None:
+        self.read = list(read)
+
+    async def stream(self, request: Any) -> Any:
+        yield self.read
+
+
+async def texts_of(*parts: Any, kind: str = "text-delta") -> list[str]:
+    """The texts of the chunks of a type, as delivered."""
+    run = await agent_with(Given(*parts), Tap()).stream("go")
+    found = [chunk async for chunk in run]
+    assert run.status == "success", run.error
+    msgspec.json.encode([chunk.to_json() for chunk in found])
+    field = "args_text_delta" if kind == "tool-call-delta" else "text"
+    return [getattr(chunk.payload, field) for chunk in found if chunk.type == kind]
+
+
+def text(text: str, id: str = "t") -> Chunk:
+    return Chunk("text-delta", DeltaPayload(id=id, text=text))
+
+
+def argument(text: str, id: str = "c") -> Chunk:
+    payload = ToolInputDeltaPayload(tool_call_id=id, args_text_delta=text)
+    return Chunk("tool-call-delta", payload)
+
+
+TEXT_END = Chunk("text-end", BlockPayload(id="t"))
+INPUT_END = Chunk("tool-call-input-streaming-end", ToolInputEndPayload(tool_call_id="c"))
+
+
+async def test_halves_are_joined_lane_by_lane() -> None:
+    """Each block has its own half; the whole character comes with the second one."""
+    pieces = [text("a\ud83d"), text("b\ud83d", "u"), text("\ude00"), text("\ude01", "u")]
+    assert await texts_of(*pieces) == ["a", "b", "😀", "😁"]
+    arguments = [argument("\ud83d"), argument("\ude00")]
+    assert await texts_of(*arguments, kind="tool-call-delta") == ["", "😀"]
+
+
+async def test_halves_without_the_other_half() -> None:
+    """They are let go when their block ends, when other text comes, or at the end."""
+    assert await texts_of(text("a\ud83d"), TEXT_END) == ["a", "\ufffd"]
+    assert await texts_of(text("a\ud83d"), text("b")) == ["a", "\ufffdb"]
+    assert await texts_of(text("a\ud83d")) == ["a", "\ufffd"]
+    kind = "tool-call-delta"
+    assert await texts_of(argument("\ud83d"), INPUT_END, kind=kind) == ["", "\ufffd"]
+    assert await texts_of(argument("\ud83d"), kind=kind) == ["", "\ufffd"]
+
+
+async def test_blocks_of_odd_ids_stay_together() -> None:
+    """The pieces of a block whose id was mended have the mended id as well."""
+    start = Chunk("text-start", BlockPayload(id="t\0"))
+    model = Given(start, text("a", "t\0"), text("b", "t\0"), Chunk("text-end", start.payload))
+    run = await agent_with(model).stream("go")
+    ids = {c.payload.id async for c in run if c.type.startswith("text-")}
+    assert ids == {"t\ufffd"} and await run.text == "ab"
+
+
+async def test_chunks_of_any_type() -> None:
+    """Also those this version does not know, and data chunks."""
+    odd = Chunk.from_json({"type": "custom", "payload": {"a\0": ["\ud800"]}, "later": "\0"})
+    model = Given(odd, Chunk("data-x", data={"\0": ("\0",)}, id="\0", metadata={"m": "\ud800"}))
+    run = await agent_with(model, Tap()).stream("go")
+    sent = msgspec.json.encode([chunk.to_json() async for chunk in run])
+    assert b"custom" in sent and b"data-x" in sent and b"\\u0000" not in sent
+
+
+FINISH = {"output": StepOutput(usage=Usage()), "step_result": StepOutcome(reason="stop")}
+ODD: list[tuple[str, Chunk]] = [
+    ("text-delta", Chunk("text-delta")),
+    ("DeltaPayload", Chunk("text-delta", {"id": "t", "text": "x"})),
+    ("text", text(None)),  # type: ignore[arg-type]
+    ("text", text(b"x")),  # type: ignore[arg-type]
+    ("argsTextDelta", argument(None)),  # type: ignore[arg-type]
+    ("toolCallId", Chunk("tool-call", ToolCallPayload(tool_call_id=7, tool_name="x"))),  # type: ignore[arg-type]
+    ("toolName", Chunk("tool-call", ToolCallPayload(tool_call_id="c", tool_name=None))),  # type: ignore[arg-type]
+    ("warnings", Chunk("stream-start", ModelStartPayload(warnings=7))),  # type: ignore[arg-type]
+    ("headers", Chunk("stream-start", ModelStartPayload(headers=[1]))),  # type: ignore[arg-type]
+    ("StepOutcome", Chunk("finish", FinishPayload(**{**FINISH, "step_result": {"reason": "x"}}))),  # type: ignore[arg-type]
+    ("usage", Chunk("finish", FinishPayload(**{**FINISH, "output": StepOutput(usage={})}))),  # type: ignore[arg-type]
+    ("inputTokens", Chunk("finish", FinishPayload(**{  # type: ignore[arg-type]
+        **FINISH, "output": StepOutput(usage=Usage(input_tokens="3"))}))),  # type: ignore[arg-type]
+    ("base64", Chunk("file", FilePayload(data=7, mime_type="text/plain"))),
+    ("type", Chunk(7)),  # type: ignore[arg-type]
+    ("error", Chunk("error", ErrorPayload(error=None))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("place", "odd"), ODD, ids=lambda value: str(value)[:40])
+async def test_chunks_that_do_not_fit(place: str, odd: Chunk) -> None:
+    """G-A10: the error names the model and the place; what came before is kept."""
+    run = await agent_with(Given(text("so far"), odd), Tap()).stream("go")
+    await run.consume_stream()
+    assert isinstance(run.error, ModelError) and place in str(run.error)
+    assert place == "error" or "given-1" in str(run.error)
+    assert await run.text == "so far" and await run.finish_reason == "error"
+
+
+@pytest.mark.parametrize("hook", ["process_output_stream", "process_tool_result"])
+async def test_mistakes_of_hooks_are_not_the_models(hook: str) -> None:
+    """R-187: the exception of a hook that runs while a read is taken in stays what it is."""
+
+    def wrong(args: Any) -> Any:
+        return args.nothing_of_this_name
+
+    search = {"toolCallId": "p", "toolName": "search", "providerExecuted": True}
+    parts = [call("search", id="p", providerExecuted=True),
+             {"type": "tool-result", "result": 1, **search}, *said("x"), end()]  # fmt: skip
+    run = await agent_with(PlayedModel([parts]), Hook(hook, wrong)).stream("go")
+    await run.consume_stream()
+    assert type(run.error) is AttributeError and "nothing_of_this_name" in str(run.error)
+
+
+def deep(levels: int) -> Any:
+    value: Any = "x"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+async def test_the_deepest_values() -> None:
+    """At the limit everything works; beyond it, content is the model's mistake (R-531)."""
+    for levels in (MAX_DEPTH, MAX_DEPTH + 1):
+        meta = BlockPayload(id="t", provider_metadata={"example": deep(levels - 1)})
+        run = await agent_with(Given(Chunk("text-start", meta), text("x")), Tap()).stream("go")
+        chunks = [chunk async for chunk in run]
+        assert run.status == ("success" if levels == MAX_DEPTH else "failed")
+        assert run.error is None or isinstance(run.error, ModelError)
+        msgspec.json.encode([chunk.to_json() for chunk in chunks])
+        msgspec.json.encode([m.to_json() for m in run.message_list.messages()])
