@@ -12,7 +12,7 @@ from .abort_signal import AbortController
 from .errors import ConfigurationError, ToolError, TripWire
 from .outbox import CallWriter, stop
 from .pipeline import verdict_in
-from .records import clean_json
+from .records import clean_json, clean_text
 from .tools import Tool, ToolContext
 
 if TYPE_CHECKING:
@@ -154,4 +154,4 @@ def error_text(error: BaseException) -> str:
     text = ""
     with suppress(Exception):
         text = str(error)
-    return text or type(error).__name__
+    return clean_text(text) or type(error).__name__
