@@ -113,6 +113,8 @@ class Agent:
     def stream_sync(self, input: Input, /, **options: Unpack[CallOptions]) -> Iterator[Chunk]:
         """The chunks of `stream`, one by one, for scripts and notebooks.
 
+        When the run has failed, its error is raised behind the last chunk.
+
         Closing the iterator, or dropping it, closes the run.
         """
 

@@ -71,6 +71,8 @@ def stream_blocking(start: Callable[[], Awaitable[Run]]) -> Iterator[Chunk]:
     try:
         while (chunk := run_blocking(_next_of(chunks))) is not None:
             yield chunk
+        if run.error is not None:  # there is no run object here that would tell of it
+            raise run.error
     finally:
         run_blocking(_closed(run, chunks))
 

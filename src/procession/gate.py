@@ -126,6 +126,9 @@ class Gate:
     async def _failed(self, post: _Post, error: BaseException) -> NoReturn:
         wire = verdict_in(error)
         if wire is None:
+            if isinstance(error, Exception):
+                where = f"process_output_stream of processor {post.link.processor_id!r}"
+                error.add_note(f"raised in {where}")
             raise error
         if wire is not self._run.verdict:  # else: told when it was given, by another processor
             await announce(post.link, wire)

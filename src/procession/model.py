@@ -204,9 +204,21 @@ def _resolve_id(model: str) -> LanguageModel:
 
 def _load_factory(provider: str) -> ProviderFactory | None:
     for entry in _registered(provider):
-        factory: ProviderFactory = entry.load()
+        factory: ProviderFactory = _loaded(entry)
         return _factories.setdefault(provider, factory)
     return None
+
+
+def _loaded(entry: Any) -> Any:
+    """What an entry point names; a missing package is told with the extra that brings it."""
+    try:
+        return entry.load()
+    except ModuleNotFoundError as error:
+        extra = "local" if entry.name == "local" else "openai"
+        raise ConfigurationError(
+            f"provider {entry.name!r} needs the package {error.name!r}: "
+            f"pip install 'procession[{extra}]'"
+        ) from error
 
 
 def _config_of(mapping: Mapping[str, Any]) -> ModelConfig:
@@ -221,6 +233,6 @@ def _config_of(mapping: Mapping[str, Any]) -> ModelConfig:
 
 def _compatible(config: ModelConfig) -> LanguageModel:
     for entry in _registered(_COMPATIBLE):
-        make: Callable[[ModelConfig], LanguageModel] = entry.load()
+        make: Callable[[ModelConfig], LanguageModel] = _loaded(entry)
         return make(config)
     raise ConfigurationError("no adapter for OpenAI-compatible endpoints is installed")

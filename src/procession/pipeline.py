@@ -158,6 +158,8 @@ async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -
 async def _failed(run: RunState, link: Link, error: BaseException) -> NoReturn:
     wire = verdict_in(error)
     if wire is None:
+        if isinstance(error, Exception):
+            error.add_note(f"raised in {link.name} of processor {link.processor_id!r}")
         raise error
     if wire is not run.verdict:  # else: told when it was given, by another processor
         await announce(link, wire)

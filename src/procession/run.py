@@ -348,6 +348,12 @@ class Starting:
     def __await__(self) -> Generator[Any, None, Run]:
         return self._open().__await__()
 
+    async def __aiter__(self) -> AsyncGenerator[Chunk, None]:
+        """The chunks, for who needs nothing else: `async for chunk in agent.stream(…)`."""
+        async with self as run:
+            async for chunk in run:
+                yield chunk
+
     async def __aenter__(self) -> Run:
         self._run = await self._open()
         return self._run

@@ -44,17 +44,18 @@ class Redactor(Processor):
         self.phrase = phrase.lower()
         self.label = label
         self.turns: list[Turn] = []
-        """What happened, piece by piece; the demo shows it."""
-        self._held: dict[str, str] = {}
+        """What happened, piece by piece; the demo shows it, and runs one thing at a time."""
 
     def process_output_stream(self, args: ProcessOutputStreamArgs) -> Chunk | None:
         """Text deltas pass as far as they are harmless; a block's end lets its rest go."""
         part = args.part
+        if part.type == "step-start":
+            args.state.clear()  # what a rejected attempt left behind is no part of the next
         if part.type == "text-delta":
             return self._take(args, part)
-        if part.type == "text-end" and self._held.get(part.payload.id):
+        if part.type == "text-end" and args.state.get(part.payload.id):
             # A hook gives one chunk for one chunk: the rest takes the place of the block's end.
-            rest = self._held.pop(part.payload.id)
+            rest = args.state.pop(part.payload.id)
             self.turns.append(Turn("", "", rest))
             return Chunk(type="text-delta", payload=DeltaPayload(id=part.payload.id, text=rest))
         return part
@@ -62,7 +63,7 @@ class Redactor(Processor):
     def _take(self, args: ProcessOutputStreamArgs, part: Chunk) -> Chunk | None:
         payload: DeltaPayload = part.payload
         came = payload.text
-        text, sure = self._held.pop(payload.id, "") + came, ""
+        text, sure = args.state.pop(payload.id, "") + came, ""
         while (found := text.lower().find(self.phrase)) >= 0:
             self.recognised(args, came, text)
             sure += text[:found] + self.label
@@ -70,7 +71,7 @@ class Redactor(Processor):
         cut = len(text) - may_become(text, self.phrase)
         sure, held = sure + text[:cut], text[cut:]
         if held:
-            self._held[payload.id] = held
+            args.state[payload.id] = held
         self.turns.append(Turn(came, held, sure))
         payload.text = sure
         return part if sure else None

@@ -76,7 +76,8 @@ class ScriptedModel:
         batch: int = 1,
         on_call: Callable[[RecordedCall], object] | None = None,
     ) -> None:
-        self._answers = [as_answer(script) for script in answers]
+        scripts = [answers] if isinstance(answers, str) else answers  # a text is one answer
+        self._answers = [as_answer(script) for script in scripts]
         if not self._answers:
             raise ConfigurationError("a scripted model needs at least one answer")
         if batch < 1:

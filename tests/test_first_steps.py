@@ -1,0 +1,54 @@
+"""What a newcomer does first, and what they are told when it fails."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from procession import Agent, APICallError, ConfigurationError, processor
+from procession.model import _loaded  # pyright: ignore[reportPrivateUsage]
+from procession.testing import ScriptedModel
+
+
+async def test_a_stream_is_read_without_awaiting_it() -> None:
+    """R-536: `async for chunk in agent.stream(…)` opens the run, and closes it."""
+    model = ScriptedModel("hello")
+    kinds = [chunk.type async for chunk in Agent(id="a", model=model).stream("Hi")]
+    assert kinds[0] == "start" and kinds[-1] == "finish"
+    assert len(model.calls) == 1
+
+
+def test_a_failed_run_is_not_silent_in_a_script() -> None:
+    """R-552: the blocking stream raises behind its last chunk; there is no run to look at."""
+    model = ScriptedModel([APICallError("no such model", status_code=404)])
+    kinds: list[str] = []
+    with pytest.raises(APICallError, match="no such model"):
+        for chunk in Agent(id="a", model=model).stream_sync("Hi"):
+            kinds.append(chunk.type)
+    assert kinds[-1] == "finish" and "error" in kinds
+
+
+def test_a_missing_extra_is_named() -> None:
+    """Habit of errors: say what to install."""
+
+    def load() -> Any:
+        raise ModuleNotFoundError("No module named 'sdk'", name="sdk")
+
+    with pytest.raises(ConfigurationError, match=r"pip install 'procession\[openai\]'"):
+        _loaded(SimpleNamespace(name="openai", load=load))
+
+
+async def test_an_exception_in_a_hook_says_where() -> None:
+    """R-188, R-189: the original exception, with a note of processor and hook."""
+
+    def broken(args: Any) -> None:
+        raise ValueError("oops")
+
+    for hook in ("process_output_stream", "process_output_step"):
+        made = processor(id="broken", **{hook: broken})
+        agent = Agent(id="a", model=ScriptedModel("x"), output_processors=[made])
+        with pytest.raises(ValueError) as raised:
+            await agent.generate("Hi")
+        assert any("'broken'" in note and hook in note for note in raised.value.__notes__)
