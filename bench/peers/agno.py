@@ -58,10 +58,10 @@ class Model(Recorder, BaseModel):
             yield response
 
     def invoke(self, *_: Any, **__: Any) -> ModelResponse:
-        raise NotImplementedError
+        raise RuntimeError("only the async path is measured")
 
     def invoke_stream(self, *_: Any, **__: Any) -> Any:
-        raise NotImplementedError
+        raise RuntimeError("only the async path is measured")
 
     def _parse_provider_response(self, response: ModelResponse, **_: Any) -> ModelResponse:
         return response

@@ -58,7 +58,7 @@ class Model(BaseChatModel):
         return self.script(messages)
 
     def _generate(self, *_: Any, **__: Any) -> ChatResult:
-        raise NotImplementedError
+        raise RuntimeError("only the async path is measured")
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         return ChatResult(generations=[ChatGeneration(message=self.heard(messages))])
