@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from procession import Agent, APICallError, ConfigurationError, processor
+from procession import Agent, APICallError, ConfigurationError, processor, tool
 from procession.model import _loaded  # pyright: ignore[reportPrivateUsage]
-from procession.testing import ScriptedModel
+from procession.testing import ScriptedModel, answer, tool_call
 
 
 async def test_a_stream_is_read_without_awaiting_it() -> None:
@@ -52,3 +52,15 @@ async def test_an_exception_in_a_hook_says_where() -> None:
         with pytest.raises(ValueError) as raised:
             await agent.generate("Hi")
         assert any("'broken'" in note and hook in note for note in raised.value.__notes__)
+
+
+async def test_a_tool_that_raises_stop_iteration_is_an_error_like_any() -> None:
+    """R-530: no future can carry a StopIteration; the model is told, the run goes on."""
+
+    def first() -> str:
+        return next(iter(()))
+
+    model = ScriptedModel([answer(tool_calls=[tool_call("first")]), "done"])
+    result = await Agent(id="a", model=model, tools=[tool(first)]).generate("Hi")
+    assert result.text == "done"
+    assert "StopIteration" in str(model.calls[1].prompt)

@@ -145,7 +145,7 @@ class Tool(Struct, kw_only=True):
             raise ToolError(f"tool {self.name!r} has nothing to execute: its caller answers it")
         if self.is_async:
             return await cast("Awaitable[Any]", self.execute(arguments, context))
-        result: Any = await asyncio.to_thread(self.execute, arguments, context)
+        result: Any = await asyncio.to_thread(_carried, self.execute, arguments, context)
         return await result if inspect.isawaitable(result) else result
 
 
@@ -192,6 +192,14 @@ def tool(
         )
 
     return make if function is None else make(function)
+
+
+def _carried(execute: Execute, arguments: Any, context: ToolContext) -> Any:
+    """Call a plain function in its thread; no future can carry a StopIteration out of it."""
+    try:
+        return execute(arguments, context)
+    except StopIteration as error:
+        raise RuntimeError("the tool raised StopIteration") from error
 
 
 def tool_map(tools: Mapping[str, Tool] | Iterable[Tool] | None) -> dict[str, Tool]:

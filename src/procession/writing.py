@@ -64,8 +64,10 @@ def _uses(step: dis.Instruction, argument: str) -> bool:
 
 def _reads_attribute(step: dis.Instruction, after: dis.Instruction | None, argument: str) -> bool:
     """Whether the argument is loaded last, and an attribute of it is all that is taken."""
-    if not step.opname.startswith("LOAD_") or after is None:
+    if not step.opname.startswith(("LOAD_", "STORE_FAST_LOAD_FAST")) or after is None:
         return False
     value: Any = step.argval
-    last: Any = cast("tuple[Any, ...]", value)[-1] if isinstance(value, tuple) else value
-    return last == argument and after.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR")
+    names: list[Any] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else [value]
+    if argument in names[:-1]:  # loaded twice: the first one goes elsewhere
+        return False
+    return names[-1] == argument and after.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR")
