@@ -257,12 +257,12 @@ class MessageSequence:
 
     def remove(self, ids: Iterable[str]) -> list[Message]:
         """Delete messages; returns those that were there, by time."""
-        gone = {id for id in ids if self.find(id) is not None}
+        gone = {key for key in ids if self.find(key) is not None}
         if not gone:
             return []
         self._index_all()
         index = self._index
-        removed = {id: index.pop(id) for id in gone}
+        removed = {key: index.pop(key) for key in gone}
         found = [m for m in self.view() if removed.get(m.id) is m]
         objects = {id(message) for message in removed.values()}
         self._all = [m for m in self._all if id(m) not in objects]

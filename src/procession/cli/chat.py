@@ -12,7 +12,6 @@ from rich.text import Text
 
 from ..agent import Agent
 from ..errors import ConfigurationError, ModelError, ProcessionError
-from ..messages import text_message
 from ..model import resolve_model
 
 if TYPE_CHECKING:
@@ -73,7 +72,8 @@ class Conversation:
 
         Cancelling keeps what was shown; a turn that failed is forgotten.
         """
-        run = await self._agent.stream([*self.messages, text_message(text)])
+        asked = {"role": "user", "content": text}  # without a time: it comes last, however fast
+        run = await self._agent.stream([*self.messages, asked])
         try:
             async with run:
                 async for piece in run.text_stream:
