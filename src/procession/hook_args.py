@@ -97,6 +97,8 @@ class HookArgs(Generic[M]):
 
     shown: tuple[Sequence[Message], Sequence[SystemMessage]] = ((), ())
     """The engine's: messages and system messages when the hook was called; never changed."""
+    verdict: TripWire | None = None
+    """The engine's: what `abort` raised in this call. It holds even if the hook swallows it."""
     only_response: ClassVar[bool] = False
     listed: list[Message] | None = None
     system_listed: list[SystemMessage] | None = None
@@ -153,12 +155,15 @@ class HookArgs(Generic[M]):
         if options:
             retry = bool(options.get("retry", retry))
             metadata = options.get("metadata", metadata)
-        raise TripWire(
+        wire = TripWire(
             reason or f"blocked by processor {self.processor_id!r}",
             retry=retry,
             metadata=metadata,
             processor_id=self.processor_id,
         )
+        if self.verdict is None:
+            self.verdict = wire
+        raise wire
 
 
 def _created_at(message: Message) -> Any:

@@ -165,7 +165,7 @@ class RunState:
         args.state = state
         args.retry_count = self.retry_count
         args.shown = self.message_list.shown()
-        args.listed = args.system_listed = None
+        args.listed = args.system_listed = args.verdict = None
         if args.only_response:
             args.shown = (self.message_list.response_messages(), args.shown[1])
 
