@@ -1,9 +1,10 @@
 """What one measurement consists of, and the inputs that are the same for every peer.
 
-The module that drives a peer has four functions. Three make a `Case`: `request` (W1 and W4: one
-run with `size` earlier messages), `chunks` (W2: a stream of `size` chunks, one a read) and `steps`
-(W3: `size` tool calls, one a step, then the answer). `idle` returns a function that opens a stream
-which stops after its first chunk until the given event is set (W6).
+The module that drives a peer has five functions. Four make a `Case`: `request` (W1 and W4: one
+run with `size` earlier messages), `chunks` (W2: a stream of `size` chunks, one a read), `steps`
+(W3: `size` tool calls, one a step, then the answer) and `wire` (W5: a stream of `size` chunks from
+the provider of bench/wire.py, through the peer's own adapter). `idle` returns a function that opens
+a stream which stops after its first chunk until the given event is set (W6).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-WORKS = ("w1", "w2", "w3", "w4", "w6")
+WORKS = ("w1", "w2", "w3", "w4", "w5", "w6")
 
 CHUNKS = 2000
 GROWTH = (500, 8000)
@@ -43,6 +43,7 @@ def cells(works: set[str], *, quick: bool) -> list[Cell]:
         found += [Cell("w3", 3, "async", size) for size in STEPS]
     found += [Cell("w4", count, "kept", HISTORY) for count in (0, 3)]
     found.append(Cell("w4", 0, "fresh", HISTORY))
+    found += ladder("w5", CHUNKS, (3,))
     return [cell for cell in found if cell.work in works]
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 STATM = Path("/proc/self/statm")
+ALLOWED = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
 
 
 def pin() -> int | None:
@@ -20,6 +21,12 @@ def pin() -> int | None:
     core = max(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {core})
     return core
+
+
+def elsewhere(process: int) -> None:
+    """Keep a helper's process off the core that `pin` has taken, where there are more."""
+    if len(ALLOWED) > 1:
+        os.sched_setaffinity(process, ALLOWED - {max(ALLOWED)})
 
 
 def resident_mb() -> float:

@@ -66,6 +66,13 @@ TABLES = (
         ],
     ),
     Table(
+        "W5: CPU us for a chunk over HTTP, OpenAI's wire format, by processors",
+        [
+            Column("0", of(Cell("w5", size=CHUNKS))),
+            *(Column(f"3 {kind}", of(Cell("w5", 3, kind, CHUNKS))) for kind in ("plain", "async")),
+        ],
+    ),
+    Table(
         "W6: import in a fresh process",
         [
             Column("wall ms", memory("import", "wall_ms")),

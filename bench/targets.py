@@ -68,6 +68,8 @@ TARGETS = (
     Target("W3 the same, model left out", "times", 1.3, None, growth_without_model),
     Target(f"W4 {HISTORY:,} kept messages", "us", 300, 90, of(Cell("w4", 0, "kept", HISTORY))),
     Target("W4 the same, 3 processors", "us", 302, 91, of(Cell("w4", 3, "kept", HISTORY))),
+    # Every peer has something async for chunks; not all have plain hooks.
+    Target("W5 chunk over HTTP, 3 processors", "us", 6, 1.9, of(Cell("w5", 3, "async", CHUNKS))),
     Target("W6 import", "ms", 150, 87, memory("import", "wall_ms")),
     # 40 MB with connections; of those the default HTTP client takes 26 by itself.
     Target("W6 1,000 idle streams, in memory", "MB", 14, None, memory("idle", "mb")),

@@ -28,7 +28,7 @@ REPEATS, SECONDS = 15, 0.03
 # Where one run takes longer than that, fewer repeats will do (seconds of CPU).
 FEWEST, LONGEST = 3, 2.0
 
-BUILDERS = {"w1": "request", "w2": "chunks", "w3": "steps", "w4": "request"}
+BUILDERS = {"w1": "request", "w2": "chunks", "w3": "steps", "w4": "request", "w5": "wire"}
 
 
 class Spent(NamedTuple):
@@ -65,7 +65,7 @@ async def timed(
     run: Callable[[], Awaitable[Any]], options: argparse.Namespace, case: Case | None = None
 ) -> dict[str, Any]:
     """The median of the repeats; with a `case`, each repeat's last value is checked as well."""
-    units = options.size if options.work in ("w2", "w3") else 1
+    units = options.size if options.work in ("w2", "w3", "w5") else 1
     count = await calibrated(run, options.seconds)
     spent: list[Spent] = []
     enough = time.process_time() + LONGEST

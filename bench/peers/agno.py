@@ -25,6 +25,8 @@ from bench.case import (
     relayed,
     tokens,
 )
+from bench.wire import Wire
+from bench.wire import texts_of as wire_texts_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -166,6 +168,29 @@ def steps(setup: Setup) -> Case:
 
     expected = (DONE, list(range(setup.size)))
     return Case(run=run, expected=expected, model=model, texts=texts_of, hooks=hooks)
+
+
+def wire(setup: Setup) -> Case:
+    only(setup, "async", "no hook for chunks; async generators stand in")
+    # Imported here: its objects would give the collector work in all other measurements.
+    from agno.models.openai.like import OpenAILike
+
+    provider = Wire(setup.size)
+    model = OpenAILike(id="bench", base_url=provider.url, api_key="bench")
+    agent = Agent(model=model, telemetry=False)
+
+    async def run() -> list[str]:
+        stream = relayed(agent.arun(QUESTION, stream=True), setup.processors)
+        events = [event.content async for event in stream if event.event == "RunContent"]
+        return [text for text in events if text]
+
+    return Case(
+        run=run,
+        expected=tokens(setup.size),
+        model=provider,
+        texts=wire_texts_of,
+        hooks=relay_hooks(setup),
+    )
 
 
 def idle(gate: asyncio.Event) -> Callable[[], AsyncIterator[str]]:

@@ -19,6 +19,8 @@ from bench.case import (
     tokens,
 )
 from bench.floor import Agent, Call, Chunk, Message
+from bench.wire import Wire
+from bench.wire import texts_of as wire_texts_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -138,6 +140,55 @@ def steps(setup: Setup) -> Case:
     calls = setup.processors * (setup.size + 1)
     hooks = [Hook(hook.__code__, calls) for hook in (pair.request, pair.step)]
     return case(model, run=run, expected=(DONE, list(range(setup.size))), hooks=hooks)
+
+
+class Delta(msgspec.Struct):
+    content: str | None = None
+
+
+class Choice(msgspec.Struct):
+    delta: Delta
+
+
+class Event(msgspec.Struct):
+    choices: list[Choice]
+
+
+def wire(setup: Setup) -> Case:
+    # Imported here: its objects would give the collector work in all other measurements.
+    import httpx2
+
+    provider = Wire(setup.size)
+    client = httpx2.AsyncClient(timeout=None)
+    decode = msgspec.json.Decoder(Event).decode
+
+    async def model(request: list[Message]) -> AsyncIterator[list[Chunk]]:
+        messages = [{"role": message.role, "content": message.text} for message in request]
+        body = encode({"model": "bench", "messages": messages, "stream": True})
+        address = f"{provider.url}/chat/completions"
+        async with client.stream("POST", address, content=body) as response:
+            rest = b""
+            async for read in response.aiter_raw():
+                *events, rest = (rest + read).split(b"\n\n")
+                found: list[Chunk] = []
+                for event in events:
+                    if event == b"data: [DONE]":
+                        continue
+                    choices = decode(event[6:]).choices
+                    if choices and choices[0].delta.content:
+                        found.append(Chunk(choices[0].delta.content))
+                yield found
+
+    hook = CHUNKS[setup.kind == "async"]
+    agent = Agent(model, processors=[hook() for _ in range(setup.processors)])
+
+    async def run() -> list[str]:
+        return [chunk.text async for chunk in agent.stream([Message("user", QUESTION)])]
+
+    hooks = [Hook(hook.chunk.__code__, setup.processors * setup.size)]
+    return Case(
+        run=run, expected=tokens(setup.size), model=provider, texts=wire_texts_of, hooks=hooks
+    )
 
 
 def idle(gate: asyncio.Event) -> Callable[[], AsyncIterator[str]]:

@@ -31,6 +31,8 @@ from bench.case import (
     relayed,
     tokens,
 )
+from bench.wire import Wire
+from bench.wire import texts_of as wire_texts_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -171,6 +173,28 @@ def steps(setup: Setup) -> Case:
     hooks = [Hook(around.__code__, setup.processors * (setup.size + 1), extra=None)]
     expected = (DONE, list(range(setup.size)))
     return Case(run=run, expected=expected, model=recorder, texts=texts_of, hooks=hooks)
+
+
+def wire(setup: Setup) -> Case:
+    only(setup, "async", "no hook for chunks; async generators stand in")
+    # Imported here: its objects would give the collector work in all other measurements.
+    from langchain_openai import ChatOpenAI
+
+    provider = Wire(setup.size)
+    model = ChatOpenAI(model="bench", base_url=provider.url, api_key="bench", stream_usage=True)
+    agent = create_agent(model, tools=[])
+
+    async def run() -> list[str]:
+        stream = relayed(stream_of(agent), setup.processors)
+        return [message.content async for message, _ in stream if message.content]
+
+    return Case(
+        run=run,
+        expected=tokens(setup.size),
+        model=provider,
+        texts=wire_texts_of,
+        hooks=relay_hooks(setup),
+    )
 
 
 def idle(gate: asyncio.Event) -> Callable[[], AsyncIterator[str]]:

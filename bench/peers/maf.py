@@ -34,6 +34,8 @@ from bench.case import (
     only,
     tokens,
 )
+from bench.wire import Wire
+from bench.wire import texts_of as wire_texts_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -162,6 +164,29 @@ def steps(setup: Setup) -> Case:
     hooks = [Hook(around.__code__, setup.processors * (setup.size + 1))]
     expected = (DONE, list(range(setup.size)))
     return Case(run=run, expected=expected, model=client, texts=texts_of, hooks=hooks)
+
+
+def wire(setup: Setup) -> Case:
+    # Imported here: its objects would give the collector work in all other measurements.
+    from agent_framework.openai import OpenAIChatCompletionClient
+
+    provider = Wire(setup.size)
+    plain = setup.kind == "plain"
+    hook, middleware = (plain_chunk, with_plain_chunk) if plain else (async_chunk, with_async_chunk)
+    client = OpenAIChatCompletionClient(model="bench", base_url=provider.url, api_key="bench")
+    agent = Agent(client=client, middleware=[middleware] * setup.processors)
+
+    async def run() -> list[str]:
+        return [update.text async for update in agent.run(QUESTION, stream=True) if update.text]
+
+    return Case(
+        run=run,
+        expected=tokens(setup.size),
+        model=provider,
+        texts=wire_texts_of,
+        # It turns the first and the last events into updates, too.
+        hooks=[Hook(hook.__code__, setup.processors * setup.size, extra=4 * setup.processors)],
+    )
 
 
 def idle(gate: asyncio.Event) -> Callable[[], AsyncIterator[str]]:

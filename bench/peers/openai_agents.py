@@ -39,6 +39,8 @@ from bench.case import (
     relayed,
     tokens,
 )
+from bench.wire import Wire
+from bench.wire import texts_of as wire_texts_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -209,6 +211,33 @@ def steps(setup: Setup) -> Case:
 
     expected = (DONE, list(range(setup.size)))
     return Case(run=run, expected=expected, model=model, texts=texts_of, hooks=hooks)
+
+
+def wire(setup: Setup) -> Case:
+    only(setup, "async", "no hook for chunks; async generators stand in")
+    # Imported here: its objects would give the collector work in all other measurements.
+    from agents import OpenAIChatCompletionsModel
+    from openai import AsyncOpenAI
+
+    provider = Wire(setup.size)
+    client = AsyncOpenAI(base_url=provider.url, api_key="bench")
+    agent = Agent(name="bench", model=OpenAIChatCompletionsModel("bench", client))
+
+    async def run() -> list[str]:
+        stream = Runner.run_streamed(agent, QUESTION).stream_events()
+        return [
+            event.data.delta
+            async for event in relayed(stream, setup.processors)
+            if event.type == "raw_response_event" and event.data.type == DELTA
+        ]
+
+    return Case(
+        run=run,
+        expected=tokens(setup.size),
+        model=provider,
+        texts=wire_texts_of,
+        hooks=relay_hooks(setup),
+    )
 
 
 def idle(gate: asyncio.Event) -> Callable[[], AsyncIterator[str]]:

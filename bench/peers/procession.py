@@ -18,6 +18,8 @@ from bench.case import (
     conversation,
     tokens,
 )
+from bench.wire import Wire
+from bench.wire import texts_of as wire_texts_of
 from procession import Agent, Chunk, ModelRequest, Usage, text_message, tool
 from procession.chunks import (
     BlockPayload,
@@ -213,6 +215,26 @@ def steps(setup: Setup) -> Case:
         return (await agent.generate(QUESTION, max_steps=setup.size + 1)).text, ran
 
     return case(model, run=run, expected=(DONE, list(range(setup.size))), hooks=hooks)
+
+
+def wire(setup: Setup) -> Case:
+    # Imported here: its objects would give the collector work in all other measurements.
+    from procession.models.openai import OpenAIChatModel
+
+    provider = Wire(setup.size)
+    model = OpenAIChatModel("bench", base_url=provider.url, api_key="bench")
+    kind = CHUNKS[setup.kind == "async"]
+    agent = agent_of(model, [kind() for _ in range(setup.processors)])
+
+    async def run() -> list[str]:
+        run = await agent.stream(QUESTION)
+        return [chunk.payload.text async for chunk in run.full_stream if chunk.type == "text-delta"]
+
+    code, count = kind.process_output_stream.__code__, setup.processors
+    hooks = [Hook(code, count * setup.size, extra=8 * count)]
+    return Case(
+        run=run, expected=tokens(setup.size), model=provider, texts=wire_texts_of, hooks=hooks
+    )
 
 
 def idle(gate: asyncio.Event) -> Callable[[], AsyncIterator[str]]:
