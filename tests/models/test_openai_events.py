@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from datetime import UTC, datetime
 from typing import Any
@@ -223,6 +224,21 @@ def test_an_event_that_is_no_chat_chunk_is_an_error_without_its_content() -> Non
 
 def test_characters_cut_in_two_are_joined_and_lost_halves_shown() -> None:
     assert text(whole("surrogates")) == "a😀bc\ufffd"
+
+
+def test_a_half_that_is_lost_in_arguments_is_shown_and_forgotten() -> None:
+    call = {"index": 0, "id": "call_a", "function": {"name": "say", "arguments": '{"a": "x\ud83d'}}
+    rest = {"index": 0, "function": {"arguments": '"}'}}
+    events = [{"tool_calls": [call]}, {"tool_calls": [rest]}, {"content": "😀"}]
+    body = b"".join(
+        b"data: " + json.dumps({"choices": [{"delta": delta}]}).encode() + b"\n\n"
+        for delta in events
+    )
+    chunks = chunks_of([body + b"data: [DONE]\n\n"])
+    assert calls(chunks) == [("say", {"a": "x\ufffd"})]
+    cut_off = chunks_of([body.partition(b"\n\n")[0] + b"\n\ndata: [DONE]\n\n"])
+    deltas = [c.payload.args_text_delta for c in cut_off if c.type == "tool-call-delta"]
+    assert "".join(deltas) == '{"a": "x\ufffd'
 
 
 def test_comments_and_a_missing_last_line_end() -> None:

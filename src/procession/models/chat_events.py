@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import json
-import secrets
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import UNSET
 
 from ..chunks import (
-    BlockPayload,
     Chunk,
     DeltaPayload,
     ErrorPayload,
     FinishPayload,
     StepOutcome,
     StepOutput,
-    ToolCallPayload,
-    ToolInputDeltaPayload,
-    ToolInputEndPayload,
-    ToolInputStartPayload,
 )
 from ..errors import ModelError
-from ..records import clean_text
-from ..tools import parse_tool_input
+from .chat_blocks import TextBlocks, plain_text
+from .chat_calls import OpenCalls
 from .chat_wire import (
     Call,
-    Delta,
     Event,
-    Function,
     Heading,
     call_error,
     decode_event,
@@ -37,21 +29,12 @@ from .chat_wire import (
     metadata_of,
     usage_of,
 )
+from .half_characters import HalfCharacters
+
+if TYPE_CHECKING:
+    from .chat_wire import Delta
 
 __all__ = ["ChatEvents"]
-
-
-class _OpenCall:
-    """A tool call whose arguments are arriving."""
-
-    __slots__ = ("id", "name", "pieces", "started")
-
-    def __init__(self, call_id: str | None) -> None:
-        self.id = call_id or f"call_{secrets.token_hex(12)}"
-        self.name = ""
-        self.pieces: list[str] = []
-        self.started = False
-
 
 _REASONS = {
     "stop": "stop",
@@ -71,19 +54,13 @@ class ChatEvents:
         self.finished = False
         self._provider = provider
         self._include_raw = include_raw
-        # Block ids are unique over a run's steps: lanes and parts are told apart by them.
-        self._prefix = secrets.token_hex(4)
-        self._count = 0
-        self._kind = ""
-        self._block = ""
-        self._calls: list[_OpenCall] = []
-        self._by_index: dict[int, _OpenCall] = {}
+        self._halves = HalfCharacters()
+        self._blocks = TextBlocks(provider, self._halves)
+        self._calls = OpenCalls(self._blocks, self._halves)
         self._reason: str | None = None
-        self._called = False
         self._described = False
         self._plain = False
         self._usage: Any = None
-        self._halves: dict[str, str] = {}
 
     def feed(self, events: list[bytes]) -> list[Chunk]:
         """The chunks that these events stand for."""
@@ -100,7 +77,7 @@ class ChatEvents:
                 # By far the commonest event, on a path of its own: more of the open text block.
                 text = _only_text(event)
                 if text is not None:
-                    payload = DeltaPayload(id=self._block, text=text)
+                    payload = DeltaPayload(id=self._blocks.id, text=text)
                     out.append(Chunk(type="text-delta", payload=payload))
                     continue
             if not self._described:
@@ -108,7 +85,8 @@ class ChatEvents:
             if self._include_raw:
                 out.append(Chunk(type="raw", payload=msgspec.json.decode(data)))
             self._event(out, event)
-            self._plain = self._kind == "text" and not self._halves and not self._include_raw
+            text_is_open = self._blocks.kind == "text" and not self._halves
+            self._plain = text_is_open and not self._include_raw
         return out
 
     def end(self) -> list[Chunk]:
@@ -136,8 +114,7 @@ class ChatEvents:
                 self._delta(out, delta)
             if choice.finish_reason:
                 self._reason = str(choice.finish_reason)
-                self._close_block(out)
-                self._close_calls(out)
+                self._close(out)
         if event.usage:
             self._usage = event.usage  # the last one counts, they are never added (G-P2)
         elif isinstance(event.x_groq, dict):
@@ -145,140 +122,41 @@ class ChatEvents:
             self._usage = extras.get("usage") or self._usage
 
     def _delta(self, out: list[Chunk], delta: Delta) -> None:
+        blocks, calls = self._blocks, self._calls
         # Some servers send the same reasoning under both names.
         thought = delta.reasoning_content or delta.reasoning
         if thought:
-            self._text(out, "reasoning", _plain_text(thought))
+            blocks.add(out, "reasoning", plain_text(thought))
         if delta.content:
             if delta.content.__class__ is str:
-                self._text(out, "text", delta.content)
+                blocks.add(out, "text", delta.content)
             else:
                 self._parts(out, delta.content)
         if delta.refusal:
-            self._text(out, "refusal", _plain_text(delta.refusal))
-        if delta.tool_calls:
-            for call in delta.tool_calls:
-                self._fragment(out, self._call_of(call), call.function)
+            blocks.add(out, "refusal", plain_text(delta.refusal))
+        for fragment in delta.tool_calls or ():
+            calls.add(out, fragment)
         if delta.function_call is not None:
-            legacy = Call(index=-1, function=delta.function_call)
-            self._fragment(out, self._call_of(legacy), legacy.function)
+            calls.add(out, Call(index=-1, function=delta.function_call))
 
     def _parts(self, out: list[Chunk], parts: Any) -> None:
         """Content in typed parts, as some servers send it: text, and thinking around texts."""
         entries = cast("list[Any]", parts if isinstance(parts, list) else [parts])
         for part in entries:
             if isinstance(part, dict) and "thinking" in part:
-                self._text(out, "reasoning", _plain_text(part["thinking"]))
+                self._blocks.add(out, "reasoning", plain_text(part["thinking"]))
             else:
-                self._text(out, "text", _plain_text(part))
+                self._blocks.add(out, "text", plain_text(part))
 
-    def _text(self, out: list[Chunk], kind: str, text: str) -> None:
-        if self._halves or not text.isascii():
-            text = self._whole_characters(kind, text)
-        if not text:
-            return
-        if self._kind != kind:
-            self._open_block(out, kind)
-        payload = DeltaPayload(id=self._block, text=text)
-        out.append(Chunk(type=_delta_type(kind), payload=payload))
-
-    def _open_block(self, out: list[Chunk], kind: str) -> None:
-        self._close_block(out)
-        self._kind = kind
-        self._block = f"{kind}-{self._prefix}-{self._count}"
-        self._count += 1
-        start = BlockPayload(id=self._block)
-        if kind == "refusal":
-            start.provider_metadata = {self._provider: {"refusal": True}}
-        chunk_type = "reasoning-start" if kind == "reasoning" else "text-start"
-        out.append(Chunk(type=chunk_type, payload=start))
-
-    def _close_block(self, out: list[Chunk]) -> None:
-        if self._kind:
-            if self._halves.pop(self._kind, ""):
-                lost = DeltaPayload(id=self._block, text="\ufffd")  # its other half never came
-                out.append(Chunk(type=_delta_type(self._kind), payload=lost))
-            chunk_type = "reasoning-end" if self._kind == "reasoning" else "text-end"
-            out.append(Chunk(type=chunk_type, payload=BlockPayload(id=self._block)))
-            self._kind = ""
-
-    def _whole_characters(self, lane: str, text: str) -> str:
-        """Join a surrogate pair that was cut in two; half a one waits for the rest."""
-        text = self._halves.pop(lane, "") + text
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            self._halves[lane] = text[-1]
-            text = text[:-1]
-        return clean_text(text)
-
-    def _call_of(self, call: Call) -> _OpenCall:
-        """The open call a fragment belongs to; a new one where none fits.
-
-        Fragments name their call by index. Servers that leave it out, or always send 0, begin a
-        new call with a new id (or, without ids, with a name).
-        """
-        named = call.function is not None and bool(call.function.name)
-        if call.index is not None:
-            known = self._by_index.get(call.index)
-            if known is not None and not (named and call.id and call.id != known.id):
-                return known
-        elif call.id:
-            known = next((open_ for open_ in self._calls if open_.id == call.id), None)
-            if known is not None:
-                return known
-        elif self._calls and not named:
-            return self._calls[-1]
-        fresh = _OpenCall(call.id)
-        self._calls.append(fresh)
-        if call.index is not None:
-            self._by_index[call.index] = fresh
-        return fresh
-
-    def _fragment(self, out: list[Chunk], call: _OpenCall, function: Function | None) -> None:
-        if function is None:
-            return
-        if function.name and not call.started:
-            call.name = function.name
-            self._start_call(out, call)
-        piece = function.arguments
-        if piece.__class__ is not str:
-            # A few servers send the object itself instead of its text.
-            piece = "" if piece is None else json.dumps(piece)
-        if self._halves or not piece.isascii():
-            piece = self._whole_characters(call.id, piece)
-        if piece:
-            call.pieces.append(piece)
-            if call.started:
-                out.append(_piece(call.id, piece))
-
-    def _start_call(self, out: list[Chunk], call: _OpenCall) -> None:
-        self._close_block(out)
-        call.started = True
-        payload = ToolInputStartPayload(tool_call_id=call.id, tool_name=call.name)
-        out.append(Chunk(type="tool-call-input-streaming-start", payload=payload))
-        if call.pieces:
-            out.append(_piece(call.id, "".join(call.pieces)))
-
-    def _close_calls(self, out: list[Chunk]) -> None:
-        for call in self._calls:
-            if not call.started:
-                self._start_call(out, call)
-            end = ToolInputEndPayload(tool_call_id=call.id)
-            out.append(Chunk(type="tool-call-input-streaming-end", payload=end))
-            payload = ToolCallPayload(
-                tool_call_id=call.id,
-                tool_name=call.name,
-                args=parse_tool_input("".join(call.pieces)),
-            )
-            out.append(Chunk(type="tool-call", payload=payload))
-            self._called = True
-        self._calls.clear()
-        self._by_index.clear()
+    def _close(self, out: list[Chunk]) -> None:
+        self._blocks.close(out)
+        self._calls.close(out)
 
     def _finish(self, out: list[Chunk], reason: str | None = None) -> None:
         self.finished = True
         raw = self._reason
         reason = reason or _REASONS.get(raw or "", "other")
-        if reason == "stop" and self._called:
+        if reason == "stop" and self._calls.closed_any:
             reason = "tool-calls"  # so it ends when the request named the tool to call
         outcome = StepOutcome(reason=reason, raw_reason=raw if raw is not None else UNSET)
         payload = FinishPayload(
@@ -297,8 +175,7 @@ class ChatEvents:
         """An event that is no clean JSON: the end mark, half a surrogate pair, or rubbish."""
         data = data.strip()
         if data == b"[DONE]":
-            self._close_block(out)
-            self._close_calls(out)
+            self._close(out)
             self._finish(out)
         elif data:
             try:
@@ -334,24 +211,3 @@ def _only_text(event: Event) -> str | None:
     ):
         return None
     return delta.content if delta.content and delta.content.__class__ is str else None
-
-
-def _delta_type(kind: str) -> str:
-    return "reasoning-delta" if kind == "reasoning" else "text-delta"
-
-
-def _piece(call_id: str, text: str) -> Chunk:
-    payload = ToolInputDeltaPayload(tool_call_id=call_id, args_text_delta=text)
-    return Chunk(type="tool-call-delta", payload=payload)
-
-
-def _plain_text(value: Any) -> str:
-    """The text of a string, a part with `text`, or a list of either."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        text = cast("dict[str, Any]", value).get("text")
-        return text if isinstance(text, str) else ""
-    if isinstance(value, list):
-        return "".join(map(_plain_text, cast("list[Any]", value)))
-    return ""
