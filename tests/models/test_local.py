@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import socket
-import subprocess
-import sys
 import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -264,40 +260,6 @@ async def test_several_are_answered_at_a_time(llama: LocalServer, chat: OpenAICh
         await asyncio.sleep(0.01)
     assert all(text(chunks) for chunks in await answers)
     assert most >= 2
-
-
-PARENT = """
-import asyncio, sys, time
-from pathlib import Path
-from procession.models.local_server import LocalServer
-server = LocalServer(Path(sys.argv[1]))
-asyncio.run(server.start())
-print(server.url, flush=True)
-time.sleep(60)
-"""
-
-
-def listens(url: str) -> bool:
-    parts = urlsplit(url)
-    try:
-        socket.create_connection((parts.hostname, parts.port), 1).close()
-    except OSError:
-        return False
-    return True
-
-
-def test_the_server_dies_with_a_parent_that_is_killed(weights: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT, str(weights)], stdout=subprocess.PIPE, text=True
-    ) as parent:
-        assert parent.stdout is not None
-        url = parent.stdout.readline().strip()
-        assert listens(url)
-        parent.kill()
-        killed = time.monotonic()
-        while listens(url):
-            assert time.monotonic() - killed < 10
-            time.sleep(0.05)
 
 
 async def test_stopping_and_starting_again(weights: Path) -> None:

@@ -36,8 +36,8 @@ class LocalServer:
 
     `weights` is a GGUF file; without one the embedded model is used, and fetched first if need be.
     `slots` is how many answers are generated at a time (more wait their turn), `context` how many
-    tokens all of them share, `threads` how many cores to use (all but one, if not given), and
-    `start_timeout` how many seconds loading may take.
+    tokens all of them share, `threads` how many cores to use (if not given, half of those that this
+    process may use), and `start_timeout` how many seconds loading may take.
     """
 
     def __init__(
@@ -55,9 +55,7 @@ class LocalServer:
         """The key this server asks for; made anew for each server."""
         self._weights = weights
         self._slots, self._context = slots, context
-        # Its threads wait for each other by spinning: with as many as there are cores, any other
-        # work on the machine (this process, for one) slows the model down ten times.
-        self._threads = threads or max(1, (os.cpu_count() or 2) - 1)
+        self._threads = threads or default_threads()
         self._start_timeout = start_timeout
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
@@ -174,6 +172,19 @@ class LocalServer:
             f"the local model server did not start with {weights.name} (exit code {code}, after "
             f"at most {self._start_timeout:g} seconds). It said: {words or '(nothing)'}"
         )
+
+
+def default_threads() -> int:
+    """Half of the cores that this process may use, at least one.
+
+    The server's threads wait for each other by spinning: with as many as there are cores, any other
+    work on the machine (this process, for one) slows the model down ten times.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    return max(1, cores // 2)
 
 
 _shared: tuple[int, LocalServer] | None = None

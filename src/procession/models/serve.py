@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -19,12 +20,16 @@ from typing import Any
 
 def main() -> None:
     """Read the settings, serve, and wait to be ended."""
+    parent = os.getppid()
+    # Ctrl-C in a terminal reaches all processes of it. The parent decides what becomes of this one:
+    # it may want to go on, or to close its connections first.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever native code prints must not look like an answer
     settings: dict[str, Any] = json.loads(sys.stdin.buffer.readline())
     # Before the model is loaded: a parent may also die while that takes its time.
     threading.Thread(target=_end_with_pipe, daemon=True).start()
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
     server = _serve(settings)
     answers.write(json.dumps({"url": server.listening_address}) + "\n")
     answers.flush()
@@ -36,9 +41,8 @@ def _end_with_pipe() -> None:
     os._exit(0)
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(parent: int) -> None:
     # A fork of the parent may hold the pipe open after the parent's death.
-    parent = os.getppid()
     while os.getppid() == parent:
         time.sleep(1.0)
     os._exit(0)
