@@ -15,32 +15,33 @@ if TYPE_CHECKING:
 
 __all__ = ["chosen_by_hooks", "copied", "model_request", "step_args"]
 
-_CHOICES = (
-    "model",
-    "tools",
-    "tool_choice",
-    "active_tools",
-    "provider_options",
-    "model_settings",
-    "structured_output",
-)
-
 
 def step_args(run: RunState, step: Step) -> ProcessInputStepArgs[Any]:
     """The arguments of `process_input_step`; overrides are collected in them (R-079)."""
     args = run.args(ProcessInputStepArgs)
     args.step_number = step.number
     args.steps = list(run.steps)
-    for name in _CHOICES:
-        setattr(args, name, getattr(step, name))
+    args.model = step.model
     args.tools = dict(step.tools)
+    args.tool_choice = step.tool_choice
+    args.active_tools = step.active_tools
+    args.provider_options = step.provider_options
+    args.model_settings = step.model_settings
+    args.structured_output = step.structured_output
     return args
 
 
 def chosen_by_hooks(step: Step) -> None:
     """Take over what the hooks chose, for this step only (R-080)."""
-    for name in _CHOICES:
-        setattr(step, name, getattr(step.choices, name))
+    chosen, step.choices = step.choices, None
+    assert chosen is not None
+    step.model = chosen.model
+    step.tools = chosen.tools
+    step.tool_choice = chosen.tool_choice
+    step.active_tools = chosen.active_tools
+    step.provider_options = chosen.provider_options
+    step.model_settings = chosen.model_settings
+    step.structured_output = chosen.structured_output
 
 
 def model_request(run: RunState, step: Step) -> ModelRequest:

@@ -11,6 +11,7 @@ from .closing import blocked_in_input, settle
 from .errors import ConfigurationError, InputError, TripWire
 from .extension import Around, Opening, joined
 from .ids import new_id
+from .interruption import Interruption
 from .loop import Loop
 from .message_list import MessageList, isolated
 from .messages import Message
@@ -24,33 +25,52 @@ from .run_state import RunState
 from .tools import tool_map
 
 if TYPE_CHECKING:
+    from .abort_signal import AbortSignal
     from .agent import Agent
 
 __all__ = ["open_run"]
 
-DEFAULT_MAX_STEPS = 5
 DEFAULT_ERROR_RETRIES = 10
 LISTS = ("input_processors", "output_processors", "error_processors")
+_LISTED = frozenset(LISTS)
+_TAKEN = frozenset(
+    {
+        "abort_signal",
+        "hide_signals",
+        "include_raw_chunks",
+        "max_retries",
+        "max_steps",
+        "observer",
+        "provider_options",
+        "structured_output",
+        "tool_choice",
+    }
+)
+"""The options that a run has under the same name."""
 
 
 async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, streaming: bool) -> Run:
     """Start a run; it has gone as far as `process_input` when this returns (R-039, R-040)."""
     check_options(options)
     context, thread, resource = _identity(options)
-    messages = MessageList(thread_id=thread, resource_id=resource)
-    run_id = options.get("run_id") or new_id()
-    opening = Opening(
-        run_id=run_id, agent_id=agent.id, request_context=context, message_list=messages
-    )
-    run = await _state(agent, opening, options)
+    run = RunState(MessageList(thread, resource), context)
+    run.agent_id = agent.id
+    run.run_id = options.get("run_id") or new_id()
+    run.message_id = new_id()
     run.streaming = streaming
+    run.max_retries = agent.max_retries
+    run.observer = agent.observer
+    await _model_and_tools(agent, run)
+    _take_options(run, options)
+    run.interruption = Interruption(run.abort_signal)
     run.extensions = agent.extensions
     try:
-        run.pipeline = await _pipeline(agent, opening, options)
+        run.pipeline = await _pipeline(agent, run, options)
         run.retry_budget = _budget(agent, options, run.pipeline)
         run.step_chain = _step_chain(run.pipeline, options.get("prepare_step"))
         await _fill(agent, run, given, options)
-        _listen_to_signal(run)
+        if run.abort_signal is not None:
+            _listen_to_signal(run, run.abort_signal)
         if run.pipeline.process_input:
             await _process_input(run)
     except BaseException:
@@ -72,8 +92,11 @@ async def _process_input(run: RunState) -> None:
 def _identity(options: Mapping[str, Any]) -> tuple[RequestContext, str | None, str | None]:
     """The request context, and the ids of thread and resource (R-809, R-816)."""
     asked = options.get("request_context")
+    memory: Mapping[str, Any] | None = options.get("memory")
+    if not asked and not memory:
+        return RequestContext(), None, None
     context = asked if isinstance(asked, RequestContext) else RequestContext(asked)
-    memory: Mapping[str, Any] = options.get("memory") or {}
+    memory = memory or {}
     thread: Any = memory.get("thread")
     if isinstance(thread, Mapping):
         thread = cast("Mapping[str, Any]", thread).get("id")
@@ -102,18 +125,50 @@ async def resolved(value: Any, scope: RequestScope) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-async def _pipeline(agent: Agent, opening: Opening, options: Mapping[str, Any]) -> Pipeline:
+async def _model_and_tools(agent: Agent, run: RunState) -> None:
+    """Those of the agent; a function of the request is asked once."""
+    run.model, run.model_is_object = agent.fixed_model, agent.fixed_model is not None
+    if not run.model_is_object:
+        run.model = await resolved(agent.model, RequestScope(run.request_context))
+    if agent.fixed_tools is not None:
+        run.tools = agent.fixed_tools
+    else:
+        run.tools = tool_map(await resolved(agent.tools, RequestScope(run.request_context)))
+
+
+def _take_options(run: RunState, options: Mapping[str, Any]) -> None:
+    """What the call was given, checked before, takes the place of what a run has by itself."""
+    for name, value in options.items():
+        if name in _TAKEN:
+            setattr(run, name, value)
+        elif name == "model_settings":
+            run.model_settings = value or {}
+        elif name == "active_tools" and value is not None:
+            run.active_tools = list(value)
+        elif name in CALLBACKS and value is not None:
+            run.callbacks[name] = value
+        elif name == "stop_when" and value is not None:
+            run.stop_when = [value] if callable(value) else list(value)
+
+
+async def _pipeline(agent: Agent, run: RunState, options: Mapping[str, Any]) -> Pipeline:
     """The call's processors, compiled. `None` for a list means that it was not given (R-017)."""
     own = agent.compiled
-    if own is not None and all(options.get(kind) is None for kind in LISTS):
+    if own is not None and _LISTED.isdisjoint(options):
         return own
-    scope = RequestScope(opening.request_context)
+    scope = RequestScope(run.request_context)
     lists: list[list[Any]] = []
     for kind in LISTS:
         asked = options.get(kind)
         entries = await resolved(getattr(agent, kind) if asked is None else asked, scope)
         lists.append(check_processors(entries, kind))
     inputs, outputs, errors = lists
+    opening = Opening(
+        run_id=run.run_id,
+        agent_id=agent.id,
+        request_context=run.request_context,
+        message_list=run.message_list,
+    )
     around = [await _around(extension, opening) for extension in agent.extensions]
     for added in around:
         inputs = joined(added.before_input, inputs, added.after_input)
@@ -132,36 +187,6 @@ async def _around(extension: Any, opening: Opening) -> Around:
     raise ConfigurationError(
         f"extension {type(extension).__name__}: extend() must give an Around, "
         f"not {type(added).__name__}"
-    )
-
-
-async def _state(agent: Agent, opening: Opening, options: Mapping[str, Any]) -> RunState:
-    scope = RequestScope(opening.request_context)
-    stop_when = options.get("stop_when") or ()
-    return RunState(
-        run_id=opening.run_id,
-        agent_id=agent.id,
-        message_list=opening.message_list,
-        message_id=new_id(),
-        request_context=opening.request_context,
-        model=agent.fixed_model or await resolved(agent.model, scope),
-        model_is_object=agent.fixed_model is not None,
-        tools=agent.fixed_tools
-        if agent.fixed_tools is not None
-        else tool_map(await resolved(agent.tools, scope)),
-        tool_choice=options.get("tool_choice", "auto"),
-        active_tools=options.get("active_tools"),
-        provider_options=options.get("provider_options"),
-        model_settings=options.get("model_settings") or {},
-        structured_output=options.get("structured_output"),
-        abort_signal=options.get("abort_signal"),
-        max_steps=count("max_steps", options.get("max_steps", DEFAULT_MAX_STEPS), least=1),
-        max_retries=count("max_retries", options.get("max_retries", agent.max_retries)),
-        stop_when=[stop_when] if callable(stop_when) else list(stop_when),
-        callbacks={name: options[name] for name in CALLBACKS if options.get(name)},
-        observer=options.get("observer", agent.observer),
-        hide_signals=options.get("hide_signals", False),
-        include_raw_chunks=options.get("include_raw_chunks", False),
     )
 
 
@@ -234,11 +259,8 @@ def _own(run: RunState, given: Any) -> Any:
     return given
 
 
-def _listen_to_signal(run: RunState) -> None:
+def _listen_to_signal(run: RunState, signal: AbortSignal) -> None:
     """A fired signal wakes the wait for the model, from whatever thread it is fired."""
-    signal = run.abort_signal
-    if signal is None:
-        return
     events = asyncio.get_running_loop()
 
     def wake() -> None:

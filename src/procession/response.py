@@ -69,11 +69,10 @@ class Portion:
         return "".join(part.text for part in parts if part.type == "text")
 
     def _begin(self, parts: list[Part]) -> int:
+        if self.start < len(parts) and parts[self.start] is self.first:
+            return self.start
         # Hooks may have cut parts before the step's own: its first part, if still there, tells.
-        for position, part in enumerate(parts[self.start :], self.start):
-            if part is self.first:
-                return position
-        for position, part in enumerate(parts[: self.start]):
+        for position, part in enumerate(parts):
             if part is self.first:
                 return position
         return min(self.start, len(parts))

@@ -32,10 +32,10 @@ class ResponseInfo(Struct, kw_only=True):
     id: str | None = None
     timestamp: datetime | None = None
     model_id: str | None = None
-    headers: dict[str, str] = field(default_factory=dict[str, str])
-    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    db_messages: list[Message] = field(default_factory=list["Message"])
-    ui_messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    headers: dict[str, str] = {}
+    messages: list[dict[str, Any]] = []
+    db_messages: list[Message] = []
+    ui_messages: list[dict[str, Any]] = []
 
 
 class StepResult(Struct, kw_only=True):
@@ -51,14 +51,14 @@ class StepResult(Struct, kw_only=True):
     text: str = ""
     finish_reason: str | None = None
     usage: Usage = field(default_factory=Usage)
-    tool_calls: list[Chunk] = field(default_factory=list[Chunk])
-    tool_results: list[Chunk] = field(default_factory=list[Chunk])
-    reasoning: list[Chunk] = field(default_factory=list[Chunk])
-    sources: list[Chunk] = field(default_factory=list[Chunk])
-    files: list[Chunk] = field(default_factory=list[Chunk])
-    content: list[Any] = field(default_factory=list[Any])
-    warnings: list[Any] = field(default_factory=list[Any])
-    request: dict[str, Any] = field(default_factory=dict[str, Any])
+    tool_calls: list[Chunk] = []
+    tool_results: list[Chunk] = []
+    reasoning: list[Chunk] = []
+    sources: list[Chunk] = []
+    files: list[Chunk] = []
+    content: list[Any] = []
+    warnings: list[Any] = []
+    request: dict[str, Any] = {}
     response: ResponseInfo = field(default_factory=ResponseInfo)
     provider_metadata: dict[str, Any] | None = None
     tripwire: Tripwire | None = None

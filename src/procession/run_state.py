@@ -11,12 +11,10 @@ from msgspec.structs import replace
 from .answer import put_data_part
 from .chunks import Chunk, Usage
 from .gate import Gate
-from .interruption import Interruption
 from .messages import joined_text
 from .outbox import TO_CLIENT, Outbox, StreamWriter
 from .pipeline import verdict_in
 from .processor import HookArgs
-from .reminders import send_signal
 from .response import Portion, response_message
 from .results import ResponseInfo, StepResult, Tripwire
 
@@ -26,12 +24,12 @@ if TYPE_CHECKING:
     from .abort_signal import AbortSignal
     from .answer import Answer
     from .errors import TripWire
+    from .interruption import Interruption
     from .message_list import MessageList
     from .messages import Message
     from .model import LanguageModel, ModelSettings, ModelSpec, ToolChoice
     from .pipeline import Chain, Link, Pipeline
     from .request_context import RequestContext
-    from .signals import Signal
     from .spans import Observer
     from .step import Step
     from .tools import Tool
@@ -41,6 +39,8 @@ __all__ = ["RunState"]
 _log = logging.getLogger("procession")
 
 A = TypeVar("A", bound=HookArgs[Any])
+
+DEFAULT_MAX_STEPS = 5
 
 
 class RunState:
@@ -66,7 +66,7 @@ class RunState:
     max_retries: int
     retry_budget: int
     stop_when: Sequence[Callable[[list[StepResult]], Any]]
-    callbacks: Mapping[str, Callable[[Any], Any]]
+    callbacks: dict[str, Callable[[Any], Any]]
     extensions: Sequence[Any]
     observer: Observer | None
     streaming: bool
@@ -75,59 +75,85 @@ class RunState:
     step_chain: Chain
     """`process_input_step` of the input processors, then `prepare_step` (R-022)."""
 
+    # ── how far it has come ──
     message_id: str
     """Id of the message that the answer goes into; a signal may open a new one (R-717)."""
+    outbox: Outbox
+    out: list[Chunk]
+    """What the next batch will deliver."""
+    states: dict[str, dict[str, Any]]
+    step_number: int
+    retry_count: int
+    """Rejected attempts of this run, whoever rejected them (R-182)."""
+    api_retry_count: int
+    """Those of them that error processors asked for."""
+    steps: list[StepResult]
+    """Accepted steps."""
+    all_steps: list[StepResult]
+    """Accepted steps and rejected attempts, in time."""
+    own_messages: set[str]
+    """Ids of the messages that answers of this run went into."""
+    portions: list[tuple[StepResult, Portion]]
+    """Where each accepted step stands in the response."""
+    ids_before: frozenset[str]
+    """Response messages that were there before the loop: added by `process_input`."""
+    usage: Usage
+    verdict: TripWire | None
+    """A verdict given while something was written; it holds even if a hook swallows it."""
+    answer: Answer | None
+    """The answer under way, if any."""
+    tripwire: Tripwire | None
+    error: BaseException | None
+    raises: bool
+    """Whether awaiting a result raises `error` (a hook failed, R-553)."""
+    status: str
+    finish_reason: str | None
+    text: str
+    warnings: list[Any]
+    step: Step | None
+    """The attempt under way, or the last one."""
+    saved_system: Any
+    in_loop: bool
+    between_steps: bool
+    """Whether `process_input_step` is running: a signal then opens a new message (R-717)."""
+    interruption: Interruption
+    blocked: TripWire | None
+    """The verdict of `process_input`, if there was one."""
+    on_release: Callable[[], None] | None
+    settled: bool
+    _counted: bool
+    _response: ResponseInfo | None
+    _gate: Gate | None
+    _writer: StreamWriter | None
 
-    def __init__(self, **asked: Any) -> None:
-        self.__dict__.update(asked)
-        self.extensions = ()
+    # Every run makes one of these: slots cost a fifth of as many entries of a dict.
+    __slots__ = (*__annotations__, "__weakref__")
+
+    def __init__(self, message_list: MessageList, request_context: RequestContext) -> None:
+        self.message_list = message_list
+        self.request_context = request_context
+        self.tool_choice = "auto"
+        self.active_tools = self.provider_options = None
+        self.structured_output = self.abort_signal = self.observer = None
+        self.max_steps = DEFAULT_MAX_STEPS
+        self.max_retries = self.retry_budget = 0
+        self.stop_when = self.extensions = ()
+        self.callbacks, self.model_settings = {}, {}
+        self.streaming = self.hide_signals = self.include_raw_chunks = False
         self.outbox = Outbox(self)
-        self.out: list[Chunk] = []
-        """What the next batch will deliver."""
-        self.states: dict[str, dict[str, Any]] = {}
-        self.step_number = 0
-        self.retry_count = 0
-        """Rejected attempts of this run, whoever rejected them (R-182)."""
-        self.api_retry_count = 0
-        """Those of them that error processors asked for."""
-        self.steps: list[StepResult] = []
-        """Accepted steps."""
-        self.all_steps: list[StepResult] = []
-        """Accepted steps and rejected attempts, in time."""
-        self.own_messages: set[str] = set()
-        """Ids of the messages that answers of this run went into."""
-        self.portions: list[tuple[StepResult, Portion]] = []
-        """Where each accepted step stands in the response."""
-        self.ids_before: frozenset[str] = frozenset()
-        """Response messages that were there before the loop: added by `process_input`."""
+        self.out = []
+        self.states = {}
+        self.step_number = self.retry_count = self.api_retry_count = 0
+        self.steps, self.all_steps, self.portions, self.warnings = [], [], [], []
+        self.own_messages = set()
+        self.ids_before = frozenset()
         self.usage = Usage()
-        self._counted = False
-        self.verdict: TripWire | None = None
-        """A verdict given while something was written; it holds even if a hook swallows it."""
-        self.answer: Answer | None = None
-        """The answer under way, if any."""
-        self.tripwire: Tripwire | None = None
-        self.error: BaseException | None = None
-        self.raises = False
-        """Whether awaiting a result raises `error` (a hook failed, R-553)."""
+        self.verdict = self.answer = self.tripwire = self.error = self.blocked = None
+        self.raises = self.in_loop = self.between_steps = self.settled = self._counted = False
         self.status = "running"
-        self.finish_reason: str | None = None
+        self.finish_reason = self.step = self.saved_system = self.on_release = None
         self.text = ""
-        self.warnings: list[Any] = []
-        self.step: Step | None = None
-        """The attempt under way, or the last one."""
-        self.saved_system: Any = None
-        self.in_loop = False
-        self.between_steps = False
-        """Whether `process_input_step` is running: a signal then opens a new message (R-717)."""
-        self.interruption = Interruption(self.abort_signal)
-        self.blocked: TripWire | None = None
-        """The verdict of `process_input`, if there was one."""
-        self.on_release: Callable[[], None] | None = None
-        self.settled = False
-        self._response: ResponseInfo | None = None
-        self._gate: Gate | None = None
-        self._writer: StreamWriter | None = None
+        self._response = self._gate = self._writer = None
 
     # ── hooks ──────────────────────────────────────────────────────────────────────────────────
 
@@ -142,17 +168,19 @@ class RunState:
         """The processors that stand at the gate."""
         return self.pipeline.process_output_stream
 
-    def args(self, cls: type[A]) -> A:
+    def args(self, cls: type[A], writer: StreamWriter | None = None) -> A:
         """An argument object of this run; `refill` makes it ready for a processor."""
         args = cls()
         args.message_list = self.message_list
         args.request_context = self.request_context
         args.abort_signal = self.abort_signal
         args.run_id = self.run_id
-        args.send_signal = self.send_signal
-        if self._writer is None:
-            self._writer = self.outbox.writer()
-        args.writer = self._writer
+        if writer is None:
+            writer = self._writer
+            if writer is None:
+                writer = self._writer = self.outbox.writer()
+        args.writer = writer
+        args.send_signal = writer.send_signal
         return args
 
     def refill(self, args: HookArgs[Any], link: Link) -> None:
@@ -168,10 +196,6 @@ class RunState:
         args.listed = args.system_listed = args.verdict = None
         if args.only_response:
             args.shown = (self.message_list.response_messages(), args.shown[1])
-
-    async def send_signal(self, signal: Any) -> Signal:
-        """Add a reminder to the conversation (R-713 to R-718)."""
-        return await send_signal(self, signal)
 
     def log_declined(self, link: Link, problem: Exception) -> None:
         """An error processor raised: it counts as one that declined (R-117)."""
@@ -194,8 +218,8 @@ class RunState:
 
     def begin_attempt(self, step: Step) -> None:
         """A step begins: system messages are what they were when the loop began (R-086)."""
-        if self.step is None:
-            self.ids_before = frozenset(m.id for m in self.message_list.response_messages())
+        if self.step is None and step.mark:
+            self.ids_before = frozenset(marked.message.id for marked in step.mark)
         self.step = step
         self.step_number = step.number
         self.answer = step.answer
@@ -217,7 +241,8 @@ class RunState:
         message = self.message_list.find(self.message_id)
         if message is not None:
             label = {"modelId": step.model_id, "provider": step.provider}
-            message.content.metadata = {**(message.content.metadata or {}), **label}
+            known = message.content.metadata
+            message.content.metadata = {**known, **label} if known else label
 
     def accept(self, step: Step, result: StepResult) -> None:
         """A step counts."""
@@ -296,9 +321,11 @@ class RunState:
         return self.status != "running"
 
     def release(self) -> None:
-        """Let go of what only a run under way needs."""
-        self._gate = None
+        """Let go of what only a run under way needs; what refers back to the run is among it."""
+        self._gate = self._writer = None
         self.states = {}
+        self.in_loop = False
+        del self.outbox
         if self.on_release is not None:
             self.on_release()
 
@@ -315,6 +342,8 @@ class RunState:
 
     async def deliver_written(self, chunk: Chunk, after: int) -> None:
         """Bring a written chunk through the gate, into the message and out (R-198 to R-200)."""
+        if not self.in_loop:
+            return  # the run has ended: nobody is told any more
         passed: Chunk | None = chunk
         if chunk.type == "tool-output":
             chunk.run_id = self.run_id
@@ -322,7 +351,7 @@ class RunState:
             try:
                 passed = await self.gate.offer(chunk, after=after)
             except BaseException as error:
-                self.verdict = verdict_in(error)
+                self.verdict = verdict_in(error) or self.verdict
                 raise
         if passed is None:
             return

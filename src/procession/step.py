@@ -10,10 +10,11 @@ from .prompt_memo import isolated_part
 from .results import ResponseInfo, StepResult, Tripwire
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from .chunks import Chunk
     from .errors import TripWire
+    from .message_sequence import ResponseMark
     from .model import LanguageModel, ModelSettings, Prompt, ToolChoice
     from .processor import CachedLLMStepResponse, ProcessInputStepArgs
     from .response import Portion
@@ -36,57 +37,75 @@ def tripwire_of(wire: TripWire) -> Tripwire:
 class Step:
     """An attempt at a step. A retried step gets a new one with the same number (R-180)."""
 
-    def __init__(self, run: RunState, mark: Any) -> None:
+    number: int
+    mark: ResponseMark
+    """What the response messages were before; a rejected attempt goes back to it."""
+    answer: Answer
+    portion: Portion | None
+    """Where the answer stands in the response message, once merged."""
+    raw: list[dict[str, Any]]
+    """The model's chunks as it produced them, in JSON form, for `process_llm_response`."""
+    asked: bool
+    """Whether the model was called, or a response replayed."""
+    started: bool
+    """Whether `step-start` was sent."""
+    from_cache: bool
+    replay: list[Chunk] | None
+    """Chunks that stand in for a call of the model (R-094)."""
+    wire: TripWire | None
+    """The verdict that ended this attempt, if any."""
+    continues: bool
+    """Whether another step or attempt follows."""
+    cut_short: bool
+    """Whether another step would follow, had the caller not asked to stop."""
+    wants_retry: bool
+    """Whether an error processor wants another call."""
+    recorded: bool
+    """Whether the step stands in the run's steps already."""
+    interrupted: bool
+    """Whether the caller cut it off."""
+    waits_for_client: bool
+    """Whether a call is the client's to answer (R-525)."""
+    outcomes: list[Chunk]
+    """`tool-result` chunks as delivered, and those a processor hid."""
+    had_outcome: bool
+    """Whether a tool came to an outcome, an error included (R-523)."""
+    warnings: list[Any]
+    request_info: dict[str, Any]
+    raw_response: Any
+    headers: dict[str, str]
+
+    # What `process_input_step` may change, for this step only (R-080).
+    model: LanguageModel | Any
+    tools: dict[str, Tool]
+    tool_choice: ToolChoice
+    active_tools: list[str] | None
+    provider_options: Mapping[str, Any] | None
+    model_settings: ModelSettings
+    structured_output: Any
+    choices: ProcessInputStepArgs[Any] | None
+    """What the hooks have chosen of these, while they are asked."""
+    prompt: Prompt
+
+    __slots__ = tuple(__annotations__)
+
+    def __init__(self, run: RunState, mark: ResponseMark) -> None:
         self.number = len(run.steps)
         self.mark = mark
-        """What the response messages were before; a rejected attempt goes back to it."""
         self.answer = Answer()
-        self.portion: Portion | None = None
-        """Where the answer stands in the response message, once merged."""
-        self.raw: list[dict[str, Any]] = []
-        """The model's chunks as it produced them, in JSON form, for `process_llm_response`."""
-        self.asked = False
-        """Whether the model was called, or a response replayed."""
-        self.started = False
-        """Whether `step-start` was sent."""
-        self.from_cache = False
-        self.replay: list[Chunk] | None = None
-        """Chunks that stand in for a call of the model (R-094)."""
-        self.wire: TripWire | None = None
-        """The verdict that ended this attempt, if any."""
-        self.failure: Exception | None = None
-        """Why the model call failed, if it did."""
-        self.continues = False
-        """Whether another step or attempt follows."""
-        self.cut_short = False
-        """Whether another step would follow, had the caller not asked to stop."""
-        self.wants_retry = False
-        """Whether an error processor wants another call."""
-        self.recorded = False
-        """Whether the step stands in the run's steps already."""
-        self.interrupted = False
-        """Whether the caller cut it off."""
-        self.waits_for_client = False
-        """Whether a call is the client's to answer (R-525)."""
-        self.outcomes: list[Chunk] = []
-        """`tool-result` chunks as delivered, and those a processor hid."""
-        self.had_outcome = False
-        """Whether a tool came to an outcome, an error included (R-523)."""
-        self.warnings: list[Any] = []
-        self.request_info: dict[str, Any] = {}
-        self.raw_response: Any = None
-        self.headers: dict[str, str] = {}
-        # What `process_input_step` may change, for this step only (R-080).
-        self.model: LanguageModel | Any = run.model
-        self.tools: dict[str, Tool] = run.tools
-        self.tool_choice: ToolChoice = run.tool_choice
-        self.active_tools: Sequence[str] | None = run.active_tools
-        self.provider_options: Mapping[str, Any] | None = run.provider_options
-        self.model_settings: ModelSettings = run.model_settings
-        self.structured_output: Any = run.structured_output
-        self.choices: ProcessInputStepArgs[Any] | None = None
-        """What the hooks have chosen of these, while they are asked."""
-        self.prompt: Prompt = []
+        self.portion = self.replay = self.wire = self.choices = self.raw_response = None
+        self.asked = self.started = self.from_cache = self.continues = self.cut_short = False
+        self.wants_retry = self.recorded = self.interrupted = False
+        self.waits_for_client = self.had_outcome = False
+        self.raw, self.outcomes, self.warnings, self.prompt = [], [], [], []
+        self.request_info, self.headers = {}, {}
+        self.model = run.model
+        self.tools = run.tools
+        self.tool_choice = run.tool_choice
+        self.active_tools = run.active_tools
+        self.provider_options = run.provider_options
+        self.model_settings = run.model_settings
+        self.structured_output = run.structured_output
 
     def use(self, response: CachedLLMStepResponse, chunks: list[Chunk]) -> None:
         """Replay a response instead of asking the model (R-094)."""
