@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import httpx2
+import openai
 import pytest
 
 from procession.chunks import BlockPayload, Chunk, DeltaPayload
@@ -25,9 +27,13 @@ from procession.models.local_tools import (
 )
 from procession.models.openai import OpenAIChatModel
 
+from .conftest import plays
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
+
+    from .conftest import Provider
 
 
 def tool(name: str, description: str, **properties: Any) -> ToolDefinition:
@@ -227,12 +233,61 @@ async def test_the_servers_refusal_is_ours(llama: LocalServer, chat: OpenAIChatM
     await stranger.aclose()
 
 
-async def test_calls_follow_each_other(llama: LocalServer, chat: OpenAIChatModel) -> None:
-    # This server ends the connection after each streamed answer, whatever the client asks for (the
-    # adapter's own reuse is tested with a provider that keeps it): no call may trip over that.
+class Alive:
+    """A child process that runs, as far as anybody can see."""
+
+    def poll(self) -> None: ...
+
+
+class Whole(httpx2.AsyncHTTPTransport):
+    """Asks the server for answers in one piece, and notes the connections it used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used: list[Any] = []
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        body = {**json.loads(request.content), "stream": False, "stream_options": None}
+        headers = {"authorization": request.headers["authorization"]}
+        whole = httpx2.Request("POST", request.url, headers=headers, json=body)
+        response = await super().handle_async_request(whole)
+        self.used.append(response.extensions["network_stream"].get_extra_info("client_addr"))
+        return response
+
+
+async def test_a_connection_that_the_server_keeps_is_used_again(llama: LocalServer) -> None:
+    # It keeps them after answers in one piece only; for streams there is a provider on loopback.
+    transport = Whole()
+    client = openai.AsyncOpenAI(
+        api_key=llama.api_key,
+        base_url=llama.base_url,
+        http_client=httpx2.AsyncClient(transport=transport),
+    )
+    async with client:
+        chat = OpenAIChatModel(llama.model, provider="llama", client=client)
+        for _ in range(3):
+            chunks = await answer_of(chat, asks("Hi", settings={"max_output_tokens": 2}))
+            assert chunks[-1].payload.output.usage.output_tokens == 2
+    assert len(transport.used) == 3
+    assert len(set(transport.used)) == 1
+
+
+async def test_no_call_trips_over_a_connection_that_the_server_ends(model: LocalModel) -> None:
+    # It ends each one after a streamed answer, and says nothing of it beforehand.
+    for _ in range(20):
+        chunks = await answer_of(model, asks("Hi", settings={"max_output_tokens": 1}))
+        assert chunks[-1].payload.output.usage.output_tokens == 1
+
+
+async def test_calls_of_the_local_model_share_no_connection(provider: Provider) -> None:
+    provider.answer = plays([b"data: [DONE]\n\n"])
+    server = LocalServer()
+    server._url, server._child = provider.url.removesuffix("/v1"), Alive()
+    model = LocalModel(server=server)
     for _ in range(3):
-        chunks = await answer_of(chat, asks("Hi", settings={"max_output_tokens": 2}))
-        assert chunks[-1].payload.output.usage.output_tokens == 2
+        await answer_of(model, asks("Hi"))
+    await model.aclose()
+    assert [exchange.connection for exchange in provider.exchanges] == [1, 2, 3]
 
 
 async def test_a_reader_that_stops_stops_the_model(

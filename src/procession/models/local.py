@@ -87,6 +87,9 @@ class LocalModel:
                 provider=self.provider,
                 base_url=server.base_url,
                 api_key=server.api_key,
+                # This server ends a connection after each stream without saying so: a call that
+                # came quickly after another would find it dead.
+                headers={"Connection": "close"},
                 use_proxies=False,
             )
         return self._chat
