@@ -10,10 +10,11 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from .delivery import deliver
-from .errors import InputError
-from .frames import abort_chunk, error_chunk, finish_chunk, step_finish_chunk
+from .errors import InputError, TripWire
+from .frames import abort_chunk, error_chunk, finish_chunk, step_finish_chunk, tripwire_chunk
 from .messages import ErrorPart
 from .output import FullOutput
+from .pipeline import verdict_in
 from .records import clean_kept, clean_text, error_form
 from .response import merge, response_message
 from .step import Step, tripwire_of
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from .chunks import Chunk
-    from .errors import TripWire
     from .results import StepResult
     from .run_state import RunState
 
@@ -31,76 +31,123 @@ __all__ = [
     "block_result",
     "blocked_in_input",
     "broken",
+    "close_attempt",
     "cut_off",
     "deliver_finish",
+    "may_retry",
     "record_failure",
-    "reject",
     "settle",
     "stopped_by_caller",
+    "take_back",
+    "tripped",
+    "uphold",
 ]
 
 
-async def reject(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:
-    """An attempt does not count: it is taken back and closed, another may follow (R-173 to R-179).
-
-    An abort gives feedback to the model, an API error does not.
+def may_retry(run: RunState, wire: TripWire) -> bool:
+    """Whether a verdict leads to another attempt: it asks for one while a step is under way, and
+    there is budget (R-173, R-174).
     """
-    wire = step.wire
+    step = run.step
+    if step is None or step.recorded or step.taken_back or step.failure or run.concluded:
+        return False
+    return wire.retry and not run.final and run.retry_count < run.retry_budget
+
+
+def uphold(run: RunState, error: BaseException) -> TripWire | None:
+    """A verdict counts from the moment it was given, though something else came before its effect.
+
+    `error` is what ended the run. Returns the verdict that blocks it, if there is one; an attempt
+    that was to be made again is only taken back.
+    """
+    wire = verdict_in(error) or run.given or run.verdict
+    if wire is None or run.status == "tripwire" or run.settled:
+        return wire if run.status == "tripwire" else None
+    step = run.step
+    if step is None or run.concluded:
+        block_result(run, wire)
+    elif may_retry(run, wire):
+        take_back(run, step, wire)
+        return None
+    else:
+        block(run, step, wire)
+    return wire
+
+
+def take_back(run: RunState, step: Step, wire: TripWire | None) -> StepResult:
+    """An attempt does not count: its parts go, its usage stays (R-175, R-179, R-183)."""
+    step.wire = wire
     if wire is not None:
         _put_right(wire)
     run.message_list.restore_response(step.mark)
-    run.answer = None
-    run.verdict = None
+    run.answer = run.verdict = run.given = None
     result = step.rejected("retry", wire)
+    step.taken_back = True
     if step.asked:
         step.recorded = True
         run.all_steps.append(result)
         run.add_usage(result.usage)
+    return result
+
+
+async def close_attempt(
+    run: RunState, step: Step, result: StepResult
+) -> AsyncGenerator[list[Chunk], None]:
+    """An attempt that was taken back is closed, and another may follow (R-173 to R-178).
+
+    An abort gives feedback to the model, an API error does not.
+    """
     if step.started:
         async with aclosing(deliver(run, step_finish_chunk(run, step, result))) as delivered:
             async for batch in delivered:
                 yield batch
     run.retry_count += 1
-    if wire is None:
+    if step.wire is None:
         run.api_retry_count += 1
     else:
-        run.message_list.add_feedback(f"[Processor Feedback] {wire.reason}")
+        run.message_list.add_feedback(f"[Processor Feedback] {step.wire.reason}")
 
 
 def block(run: RunState, step: Step, wire: TripWire) -> None:
     """A verdict ends the run in a step: the step's parts go, its usage stays (R-170)."""
-    _put_right(wire)
     run.message_list.restore_response(step.mark)
-    run.answer = None
-    if step.recorded:  # as failed: what failed is blocked now
-        run.all_steps[-1] = step.rejected("other", wire)
-        run.error = None
-    elif step.asked:
-        result = step.rejected("other", wire)
+    result = step.rejected("other", wire)
+    if step.recorded:  # as accepted, rejected or failed: it is blocked now
+        known = run.all_steps[-1]
+        if run.steps and run.steps[-1] is known:
+            del run.steps[-1], run.portions[-1:]
+        run.all_steps[-1] = result
+    elif step.asked and (step.failure is None or step.answer.has_begun):
+        # (A refused call leaves no entry.)
         run.all_steps.append(result)
         run.add_usage(result.usage)
-    _end(run, "tripwire", "other")
-    run.tripwire = tripwire_of(wire)
+    _trip(run, wire)
     run.text = "".join(result.text for result in run.steps)
 
 
 def blocked_in_input(run: RunState, wire: TripWire) -> None:
     """A verdict before the loop: the stream's only chunk will be the tripwire (R-069)."""
-    _put_right(wire)
     run.blocked = wire
-    run.tripwire = tripwire_of(wire)
-    _end(run, "tripwire", "other")
+    _trip(run, wire)
 
 
 def block_result(run: RunState, wire: TripWire) -> None:
     """A verdict on the whole answer: no text of it is shown or kept (R-156)."""
-    _put_right(wire)
     run.message_list.clear.response.db()
     for result in list(run.all_steps):
         run.replace_step(result, text="", content=[], reasoning=[])
-    _end(run, "tripwire", "other")
-    run.tripwire = tripwire_of(wire)
+    _trip(run, wire)
     run.text = ""
+
+
+def _trip(run: RunState, wire: TripWire) -> None:
+    """The run is blocked, whatever it was before (R-168)."""
+    _put_right(wire)
+    run.answer = run.error = None
+    run.raises = False
+    run.given = wire
+    run.tripwire = tripwire_of(wire)
+    _end(run, "tripwire", "other")
 
 
 def record_failure(run: RunState, step: Step, error: Exception) -> StepResult:
@@ -143,16 +190,26 @@ async def stopped_by_caller(run: RunState) -> list[Chunk]:
     step = run.step
     cut_off(run)
     partial = run.all_steps[-1].text if step is not None and step.interrupted else ""
-    await run.call_back("on_abort", {"steps": list(run.steps), "text": partial})
+    try:
+        await run.call_back("on_abort", {"steps": list(run.steps), "text": partial})
+    except TripWire as wire:
+        return tripped(run, uphold(run, wire) or wire)
+    except Exception as error:
+        return broken(run, error)
     return [*run.take_out(), abort_chunk(run), finish_chunk(run)]
+
+
+def tripped(run: RunState, wire: TripWire) -> list[Chunk]:
+    """`tripwire`, the last chunk of a run that was blocked (R-167)."""
+    return [*run.take_out(), tripwire_chunk(run, wire)]
 
 
 def cut_off(run: RunState) -> None:
     """The caller stopped the run: what was delivered stays, marked interrupted, calls closed."""
     step = run.step
-    if run.ended:
+    if run.settled or run.status in ("tripwire", "canceled"):
         return
-    if step is not None and not step.recorded and (step.asked or step.answer.parts):
+    if step is not None and _is_under_way(step):
         step.portion = merge(run, step.answer, step.portion)
         for part in step.portion.parts(run.message_list):
             if part.type == "tool-invocation" and part.tool_invocation.state == "call":
@@ -169,6 +226,13 @@ def cut_off(run: RunState) -> None:
     run.answer = None
     _end(run, "canceled", "aborted")
     run.text = "".join(r.text for r in run.all_steps if r.accepted)
+
+
+def _is_under_way(step: Step) -> bool:
+    """Whether something of a step has come that stands nowhere yet."""
+    if step.recorded or step.taken_back:
+        return False
+    return step.asked or bool(step.answer.parts)
 
 
 def _put_right(wire: TripWire) -> None:
@@ -196,10 +260,19 @@ def _end(run: RunState, status: str, reason: str | None) -> None:
 
 
 async def settle(run: RunState) -> None:
-    """Once per run, whatever its end: extensions are told, what is no longer needed is let go."""
+    """Once per run, whatever its end: extensions are told, what is no longer needed is let go.
+
+    All of them are told; the first thing one of them raises is raised when that is done.
+    """
     if run.settled:
         return
     run.settled = True
+    problem: BaseException | None = None
     for extension in run.extensions:
-        await extension.run_ended(run)
+        try:
+            await extension.run_ended(run)
+        except BaseException as error:
+            problem = problem or error
     run.release()
+    if problem is not None:
+        raise problem

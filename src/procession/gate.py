@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from .chunks import Chunk, payload_from_json
 from .errors import ProcessorError
-from .pipeline import announce, verdict_in
+from .pipeline import failed
 from .processor import ProcessOutputStreamArgs
 from .records import Record
 from .tracks import ChunkTrack
@@ -111,6 +111,8 @@ class Gate:
                 returned: Any = post.hook(args)
                 if post.is_async:
                     returned = await returned
+                if args.verdict is not None:
+                    raise args.verdict
             except BaseException as error:
                 await self._failed(post, error)
             if returned is not part:
@@ -124,15 +126,10 @@ class Gate:
         return part
 
     async def _failed(self, post: _Post, error: BaseException) -> NoReturn:
-        wire = verdict_in(error)
-        if wire is None:
-            if isinstance(error, Exception):
-                where = f"process_output_stream of processor {post.link.processor_id!r}"
-                error.add_note(f"raised in {where}")
-            raise error
-        if wire is not self._run.verdict:  # else: told when it was given, by another processor
-            await announce(post.link, wire)
-        raise wire from None
+        try:
+            await failed(self._run, post.link, post.args, error)
+        finally:
+            post.args.verdict = None  # the object is used again, in another attempt
 
     async def _made(self, post: _Post, returned: Any, original: Chunk) -> Chunk | None:
         """Another chunk than the one offered, made to belong to this run (R-122, R-129, R-130)."""

@@ -19,16 +19,20 @@ from .closing import (
     block,
     block_result,
     broken,
+    close_attempt,
     cut_off,
     deliver_finish,
+    may_retry,
     record_failure,
-    reject,
     settle,
     stopped_by_caller,
+    take_back,
+    tripped,
+    uphold,
 )
 from .delivery import deliver, pass_on
 from .errors import ModelError, TripWire
-from .frames import error_chunk, start_chunk, step_finish_chunk, tripwire_chunk
+from .frames import error_chunk, finish_chunk, start_chunk, step_finish_chunk, tripwire_chunk
 from .listening import begin, listen
 from .phases import (
     ask_for_retry,
@@ -94,9 +98,13 @@ class Loop:
     async def _last_words(self, error: BaseException) -> list[Chunk]:
         """How a run that did not come to its regular end says so; raises what is not ours."""
         run = self.run
-        if isinstance(error, TripWire):
-            return [*run.take_out(), tripwire_chunk(run, error)]
-        if run.interruption.is_behind(error):
+        stopped = run.interruption.is_behind(error)
+        wire = uphold(run, error)
+        if wire is not None and (stopped or isinstance(error, TripWire | Exception)):
+            return tripped(run, wire)
+        if stopped and run.settled:
+            return [*run.take_out(), finish_chunk(run)]  # too late: it has come to its end
+        if stopped:
             return await stopped_by_caller(run)
         if isinstance(error, Exception):
             return broken(run, error)
@@ -202,23 +210,30 @@ class Loop:
     # ── attempts that do not count ─────────────────────────────────────────────────────────────
 
     async def _judge(self, step: Step, wire: TripWire) -> Batches:
-        """A verdict in a step: another attempt, if it asks for one and there is budget (R-173)."""
+        """A verdict in a step: another attempt, if it asks for one and there is budget (R-173).
+
+        It is carried out before anything is handed to the consumer, who may not come back.
+        """
         run = self.run
+        rejected: StepResult | None = None
+        if may_retry(run, wire):
+            rejected = take_back(run, step, wire)
+        else:
+            block(run, step, wire)
         if run.out:
             yield run.take_out()
-        if not (wire.retry and run.retry_count < run.retry_budget):
-            block(run, step, wire)
+        if rejected is None:
             raise wire
-        async with aclosing(self._again(step)) as closing:
+        async with aclosing(self._again(step, rejected)) as closing:
             async for batch in closing:
                 yield batch
 
-    async def _again(self, step: Step) -> Batches:
-        """The attempt is taken back and closed; another one follows."""
+    async def _again(self, step: Step, rejected: StepResult) -> Batches:
+        """An attempt that was taken back is closed; another one follows."""
         run = self.run
         step.continues = True
         try:
-            async with aclosing(reject(run, step)) as closing:
+            async with aclosing(close_attempt(run, step, rejected)) as closing:
                 async for batch in closing:
                     yield batch
         except TripWire as wire:  # on the chunk that closes the attempt: nothing can follow it
@@ -228,6 +243,7 @@ class Loop:
     async def _recover(self, step: Step, error: Exception) -> Batches:
         """Ask the error processors; if none wants another attempt, the error is final."""
         run = self.run
+        step.failure = error
         if run.out:
             yield run.take_out()
         run.interruption.check()
@@ -240,11 +256,12 @@ class Loop:
                     async for batch in written:
                         yield batch
         except TripWire as wire:
-            step.asked = step.answer.has_begun  # a refused call leaves no entry in the steps
             block(run, step, wire)
             raise
-        retry = step.wants_retry and run.retry_count < run.retry_budget
-        following = self._again(step) if retry else self._fail(step, error)
+        if step.wants_retry and run.retry_count < run.retry_budget:
+            following = self._again(step, take_back(run, step, None))
+        else:
+            following = self._fail(step, error)
         async with aclosing(following) as closing:
             async for batch in closing:
                 yield batch

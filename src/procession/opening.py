@@ -74,7 +74,10 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
         if run.pipeline.process_input:
             await _process_input(run)
     except BaseException:
-        run.status = "failed"
+        if run.given is not None:  # cancelled while `on_violation` was told of it
+            blocked_in_input(run, run.given)
+        else:
+            run.status = "failed"
         await settle(run)  # what an extension has begun, it is told the end of
         raise
     return Run(Loop(run))

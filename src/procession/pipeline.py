@@ -6,13 +6,18 @@ and whether it is async already known.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from functools import lru_cache
 from time import perf_counter
+from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from .errors import TripWire
+from .errors import ProcessorError, TripWire
+from .hook_functions import check_hook
 from .processor import (
     ERROR_HOOKS,
     HOOKS,
@@ -28,7 +33,15 @@ from .writing import may_write
 if TYPE_CHECKING:
     from .run_state import RunState
 
-__all__ = ["Chain", "Link", "Pipeline", "fold", "verdict_in"]
+__all__ = ["Chain", "Link", "Pipeline", "failed", "fold", "verdict_in"]
+
+_log = logging.getLogger("procession")
+
+_LISTS = {
+    "input_processors": INPUT_HOOKS,
+    "output_processors": OUTPUT_HOOKS,
+    "error_processors": ERROR_HOOKS,
+}
 
 
 class Link:
@@ -49,6 +62,7 @@ class Link:
         self.processor_id: str = processor.id
         self.name = name
         self.hook: Callable[[Any], Any] = getattr(processor, name)
+        check_hook(self.processor_id, name, self.hook)
         self.is_async = inspect.iscoroutinefunction(self.hook)
         # A plain hook on the chunk path is never worth a task: what its awaitable writes is
         # delivered when it returns.
@@ -109,9 +123,15 @@ class Pipeline:
         ins = check_processors(input_processors, "input_processors")
         outs = check_processors(output_processors, "output_processors")
         errors = check_processors(error_processors, "error_processors")
-        for names, processors in ((INPUT_HOOKS, ins), (OUTPUT_HOOKS, outs), (ERROR_HOOKS, errors)):
+        for (where, names), processors in zip(_LISTS.items(), (ins, outs, errors), strict=True):
+            at_work: set[int] = set()
             for name in names:
-                setattr(self, name, Chain.of(processors, name))
+                chain = Chain.of(processors, name)
+                setattr(self, name, chain)
+                at_work.update(id(link.processor) for link in chain)
+            for entry in processors:
+                if id(entry) not in at_work:
+                    _tell_misplaced(entry.id, type(entry).__name__, where)
         for processors in (ins, outs, errors):
             for index, entry in enumerate(processors):
                 with suppress(AttributeError):  # it may be frozen: the index is a courtesy
@@ -120,6 +140,18 @@ class Pipeline:
         self.changes_messages = any(getattr(self, name) for name in HOOKS)
         """Whether some hook could change the message list."""
         self.is_empty = not (ins or outs or errors)
+
+
+@lru_cache(maxsize=256)  # told once, though lists may be compiled with every call
+def _tell_misplaced(processor_id: str, kind: str, where: str) -> None:
+    """Say that a processor has no hook of its list, which is allowed, but hardly meant (R-014)."""
+    _log.warning(
+        "processor %r (%s) does nothing in %s: it has none of the hooks that run there (%s)",
+        processor_id,
+        kind,
+        where,
+        ", ".join(_LISTS[where]),
+    )
 
 
 Apply = Callable[["RunState", Link, Any, Any], None]
@@ -143,27 +175,56 @@ async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -
             returned = link.hook(args)
             if link.is_async or (returned is not None and inspect.isawaitable(returned)):
                 returned = await cast("Awaitable[Any]", returned)
+            if args.verdict is not None:
+                raise args.verdict  # the hook has swallowed its own
             if run.verdict is not None:
                 raise run.verdict
             if returned is not None:
+                _refuse_generator(link, returned)
                 apply(run, link, args, returned)
         except BaseException as error:
             if observer:
-                _report(run, link, started, error)
-            await _failed(run, link, error)
+                _report(run, link, started, args.verdict or error)
+            await failed(run, link, args, error)
         if observer:
             _report(run, link, started, None, changed=returned is not None)
 
 
-async def _failed(run: RunState, link: Link, error: BaseException) -> NoReturn:
-    wire = verdict_in(error)
+def _refuse_generator(link: Link, returned: Any) -> None:
+    """A hook wrapped so that its `yield` was not seen when it was compiled has not run."""
+    if isinstance(returned, GeneratorType | AsyncGeneratorType):
+        problem = "returned a generator, which runs nothing: it must not have a `yield` in it"
+        raise ProcessorError(link.processor_id, link.name, problem)
+
+
+async def failed(run: RunState, link: Link, args: HookArgs[Any], error: BaseException) -> NoReturn:
+    """A hook did not return: what it raised, or the verdict that it had given before, leaves.
+
+    A verdict holds whatever the hook raised in its place, but a cancellation is passed on: the run
+    is over then, and ends with the verdict that was noted.
+    """
+    wire = verdict_in(error) or args.verdict
     if wire is None:
         if isinstance(error, Exception):
             error.add_note(f"raised in {link.name} of processor {link.processor_id!r}")
         raise error
     if wire is not run.verdict:  # else: told when it was given, by another processor
+        # A verdict raised by user code is that of the processor whose hook was running (R-172).
+        wire.processor_id = wire.processor_id or link.processor_id
+        wire.reason = wire.reason or f"blocked by processor {wire.processor_id!r}"
+        run.given = run.given or wire
+        if isinstance(error, GeneratorExit):
+            raise error  # nothing can be awaited any more
         await announce(link, wire)
+    if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+        raise error
     raise wire from None
+
+
+def _is_cancelled() -> bool:
+    """Whether the task is asked to end; one that waits for a cancelled one is not."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _report(
@@ -202,22 +263,22 @@ def verdict_in(error: BaseException | None) -> TripWire | None:
 
 
 async def announce(link: Link, wire: TripWire) -> None:
-    """Complete a verdict and tell the processor's `on_violation`, whose errors count for nothing.
+    """Tell the processor's `on_violation` of a verdict; its errors count for nothing.
 
-    A verdict raised by user code is that of the processor whose hook was running (R-172); the
-    callback is done before the verdict takes effect (R-186).
+    The callback is done before the verdict takes effect (R-186).
     """
-    if wire.processor_id is None:
-        wire.processor_id = link.processor_id
-    if not wire.reason:
-        wire.reason = f"blocked by processor {wire.processor_id!r}"
     tell = getattr(link.processor, "on_violation", None)
     if tell is None:
         return
     violation = ProcessorViolation(
-        processor_id=wire.processor_id, message=wire.reason, detail=wire.metadata
+        processor_id=wire.processor_id or link.processor_id,
+        message=wire.reason,
+        detail=wire.metadata,
     )
-    with suppress(Exception):
+    try:
         told = tell(violation)
         if inspect.isawaitable(told):
             await told
+    except BaseException as error:
+        if not isinstance(error, Exception) and verdict_in(error) is None:
+            raise

@@ -1,18 +1,15 @@
 """The run handle: what `agent.stream()` gives, and what everyone reads the run through.
 
-The engine is pulled by whoever reads: iterating a stream, or awaiting one of its values. What was
-delivered is kept, so that a stream can be read more than once (R-537).
+Iterating a stream, or awaiting one of its values, pulls the engine; what was delivered is kept on
+a tape, so that a stream can be read more than once (R-537).
 """
 
 from __future__ import annotations
 
-import asyncio
-import weakref
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
-from .aio import current_task
-from .closing import cut_off, settle
 from .output import FullOutput
+from .tape import Tape
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
@@ -26,23 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["MastraModelOutput", "Run", "Starting"]
 
 T = TypeVar("T")
-
-CONTENT = frozenset(
-    {
-        "text-delta",
-        "reasoning-delta",
-        "source",
-        "file",
-        "tool-call-input-streaming-start",
-        "tool-call-delta",
-        "tool-call",
-        "tool-result",
-        "tool-error",
-        "object",
-        "raw",
-    }
-)
-"""What `on_chunk` is called for (R-554)."""
 
 
 class Value(Generic[T]):
@@ -71,15 +51,7 @@ class Run:
 
     def __init__(self, loop: Loop) -> None:
         self._state = loop.run
-        self._engine: AsyncGenerator[list[Chunk], None] = loop.chunks()
-        self._delivered: list[Chunk] = []
-        self._done = False
-        self._busy = False
-        self._watched = "on_chunk" in self._state.callbacks
-        self._others: list[asyncio.Future[None]] = []
-        if self._state.on_release is not None:
-            # A run that is dropped unread has no end of its own at which it could be let go.
-            weakref.finalize(self, self._state.on_release).atexit = False
+        self._tape = Tape(loop)
 
     # ── what is known from the start ───────────────────────────────────────────────────────────
 
@@ -129,92 +101,28 @@ class Run:
         return self._texts()
 
     async def _chunks(self) -> AsyncGenerator[Chunk, None]:
-        # The pull is written out here, for it happens once per read; `_pull` is the same.
-        delivered = self._delivered
-        stop, advance = self._state.interruption, self._engine.__anext__
-        loop = asyncio.get_running_loop()
+        tape = self._tape
+        delivered = tape.chunks
         position = 0
         while True:
             while position < len(delivered):
                 chunk = delivered[position]
                 position += 1
                 yield chunk
-            if self._done:
+            if tape.ended:
                 return
-            if self._busy or self._watched:
-                await self._pull()
-                continue
-            self._busy = True
-            stop.puller = current_task(loop)
-            try:
-                delivered += await advance()
-            except StopAsyncIteration:
-                self._done = True
-            except BaseException:
-                self._done = True
-                raise
-            finally:
-                stop.puller = None
-                self._busy = False
-                if self._others:
-                    self._wake_others()
+            await tape.pull()
 
     async def _texts(self) -> AsyncGenerator[str, None]:
         async for chunk in self._chunks():
             if chunk.type == "text-delta":
                 yield chunk.payload.text
 
-    async def _pull(self) -> None:
-        """Let the engine go on until it has delivered something, or has ended.
-
-        One reader drives the engine; others wait until it has.
-        """
-        if self._busy:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._others.append(turn)
-            await turn
-            return
-        self._busy = True
-        state = self._state
-        stop = state.interruption
-        stop.puller = current_task(asyncio.get_running_loop())
-        try:
-            batch = await self._engine.__anext__()
-            self._delivered += batch
-            if self._watched:
-                await self._call_back(batch)
-        except StopAsyncIteration:
-            self._done = True
-        except BaseException:
-            self._done = True
-            raise
-        finally:
-            stop.puller = None
-            self._busy = False
-            if self._others:
-                self._wake_others()
-
-    async def _call_back(self, batch: list[Chunk]) -> None:
-        for chunk in batch:
-            if chunk.type in CONTENT:
-                await self._state.call_back("on_chunk", chunk)
-
-    def _wake_others(self) -> None:
-        others, self._others = self._others, []
-        for turn in others:
-            if not turn.done():
-                turn.set_result(None)
-
-    async def drain(self) -> None:
-        """Let the run go on to its end."""
-        while not self._done:
-            await self._pull()
-
     # ── values ─────────────────────────────────────────────────────────────────────────────────
 
     async def value(self, name: str) -> Any:
         """The value `name` at the end of the run; raises what a hook raised (R-553)."""
-        await self.drain()
+        await self._tape.drain()
         if self._state.raises and self._state.error is not None:
             raise self._state.error
         return getattr(FullOutput(self._state), name)
@@ -296,11 +204,11 @@ class Run:
 
     async def consume_stream(self) -> None:
         """Read the run to its end and forget the chunks (R-541). Hook failures do not raise."""
-        await self.drain()
+        await self._tape.drain()
 
     async def get_full_output(self) -> FullOutput:
         """Everything in one object, as `generate` returns it; raises as `generate` does (R-550)."""
-        await self.drain()
+        await self._tape.drain()
         if self._state.error is not None:
             raise self._state.error
         return FullOutput(self._state)
@@ -309,17 +217,7 @@ class Run:
 
     async def aclose(self) -> None:
         """Stop the run, if it has not ended: close the connection, cancel tools, settle."""
-        if self._busy:
-            self._state.interruption.interrupt(anywhere=True)
-            while self._busy:
-                await self._pull()
-            await self.drain()
-            return
-        self._done = True
-        await self._engine.aclose()
-        if not self._state.ended:  # it was never read: nothing of it has begun
-            cut_off(self._state)
-            await settle(self._state)
+        await self._tape.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -100,6 +100,12 @@ class RunState:
     usage: Usage
     verdict: TripWire | None
     """A verdict given while something was written; it holds even if a hook swallows it."""
+    given: TripWire | None
+    """The verdict that was given last: it counts even if the run is cut off before its effect."""
+    final: bool
+    """Whether it ends the run though it asks for a retry, for no hook has given it (R-174)."""
+    concluded: bool
+    """Whether the loop is over: a verdict covers the whole answer from then on (R-156)."""
     answer: Answer | None
     """The answer under way, if any."""
     tripwire: Tripwire | None
@@ -148,7 +154,9 @@ class RunState:
         self.own_messages = set()
         self.ids_before = frozenset()
         self.usage = Usage()
-        self.verdict = self.answer = self.tripwire = self.error = self.blocked = None
+        self.verdict = self.given = self.blocked = None
+        self.answer = self.tripwire = self.error = None
+        self.final = self.concluded = False
         self.raises = self.in_loop = self.between_steps = self.settled = self._counted = False
         self.status = "running"
         self.finish_reason = self.step = self.saved_system = self.on_release = None
@@ -207,12 +215,27 @@ class RunState:
         )
 
     async def call_back(self, name: str, value: Any) -> None:
-        """Call one of the caller's callbacks, plain or async, when there is one (R-554)."""
+        """Call one of the caller's callbacks, plain or async, when there is one (R-554).
+
+        What it raises fails the run, as what a hook raises does; a verdict blocks it.
+        """
         callback = self.callbacks.get(name)
-        if callback is not None:
+        if callback is None:
+            return
+        try:
             returned = callback(value)
             if inspect.isawaitable(returned):
                 await returned
+        except BaseException as error:
+            wire = verdict_in(error)
+            if wire is None:
+                if isinstance(error, Exception):
+                    error.add_note(f"raised in {name}")
+                raise
+            wire.processor_id = wire.processor_id or name
+            wire.reason = wire.reason or f"blocked by {name}"
+            self.given, self.final = self.given or wire, True
+            raise wire from None
 
     # ── steps ──────────────────────────────────────────────────────────────────────────────────
 
@@ -262,6 +285,7 @@ class RunState:
 
     def conclude(self) -> None:
         """The loop is over: the run's reason and text, before the last hooks."""
+        self.concluded = True
         if self.error is None:
             last = self.steps[-1] if self.steps else None
             self.finish_reason = last.finish_reason if last else None

@@ -54,6 +54,10 @@ class Step:
     """Chunks that stand in for a call of the model (R-094)."""
     wire: TripWire | None
     """The verdict that ended this attempt, if any."""
+    failure: Exception | None
+    """Why the model call failed, if it did."""
+    taken_back: bool
+    """Whether the attempt was rejected: its parts have left the message list."""
     continues: bool
     """Whether another step or attempt follows."""
     cut_short: bool
@@ -95,7 +99,8 @@ class Step:
         self.answer = Answer()
         self.portion = self.replay = self.wire = self.choices = self.raw_response = None
         self.asked = self.started = self.from_cache = self.continues = self.cut_short = False
-        self.wants_retry = self.recorded = self.interrupted = False
+        self.wants_retry = self.recorded = self.taken_back = self.interrupted = False
+        self.failure = None
         self.waits_for_client = self.had_outcome = False
         self.raw, self.outcomes, self.warnings, self.prompt = [], [], [], []
         self.request_info, self.headers = {}, {}

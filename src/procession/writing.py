@@ -20,6 +20,9 @@ __all__ = ["may_write"]
 
 _WRITING = frozenset({"writer", "send_signal"})
 
+_HIDING = frozenset({"locals", "vars", "eval", "exec", "_getframe", "currentframe"})
+"""What can reach the argument, or name an attribute of it, without its name in the code."""
+
 
 def may_write(hook: Callable[..., Any]) -> bool:
     """Whether a hook could use its writer, or hand its argument to someone who could."""
@@ -39,7 +42,7 @@ def may_write(hook: Callable[..., Any]) -> bool:
 @lru_cache(maxsize=1024)
 def _lets_out(code: CodeType, argument: str) -> bool:
     for inner in _nested(code):
-        if not _WRITING.isdisjoint(inner.co_names):
+        if not (_WRITING | _HIDING).isdisjoint(inner.co_names):
             return True
         steps = list(dis.get_instructions(inner))
         for step, after in zip(steps, [*steps[1:], None], strict=True):

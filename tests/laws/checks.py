@@ -191,6 +191,43 @@ async def _in_a_group(args: Any) -> None:
         group.create_task(inner())
 
 
+async def _raised_in_a_group(args: Any) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.Event().wait())
+        group.create_task(_raised(args))
+
+
+async def _gathered(args: Any) -> None:
+    await asyncio.gather(_plainly(args), asyncio.sleep(0), return_exceptions=True)
+
+
+async def _suppressed(args: Any) -> None:
+    with contextlib.suppress(BaseException):
+        args.abort("no", metadata={"by": "law"})
+
+
+async def _replaced(args: Any) -> None:
+    try:
+        args.abort("no", metadata={"by": "law"})
+    finally:
+        raise ValueError("trouble while tidying up")
+
+
+async def _in_a_lost_task(args: Any) -> None:
+    task = asyncio.create_task(_plainly(args))
+    await asyncio.wait([task])
+    task._log_traceback = False  # type: ignore[attr-defined]  # what nobody reads is logged
+
+
+async def _in_a_cancelled_task(args: Any) -> None:
+    """A hook that waits for a cancelled task is not cancelled itself."""
+    with contextlib.suppress(BaseException):
+        args.abort("no", metadata={"by": "law"})
+    task = asyncio.create_task(asyncio.Event().wait())
+    task.cancel()
+    await task
+
+
 async def _past_exception(args: Any) -> None:
     try:
         args.abort("no", metadata={"by": "law"})
@@ -207,6 +244,12 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "raised": _raised,
     "grouped": _in_a_group,
     "past-exception": _past_exception,
+    "raised-in-group": _raised_in_a_group,
+    "gathered": _gathered,
+    "suppressed": _suppressed,
+    "replaced": _replaced,
+    "lost-task": _in_a_lost_task,
+    "cancelled-task": _in_a_cancelled_task,
     "sync": _sync,
 }
 
@@ -546,7 +589,7 @@ async def _by_cancel(start: Any, index: int, controller: Any) -> bool:
         run = await start()
         ended.append(await _read(run, index))
         at_place.set()
-        await run.drain()
+        await run.consume_stream()
 
     task = asyncio.create_task(reader())
     await at_place.wait()
@@ -572,7 +615,7 @@ async def _by_timeout(start: Any, index: int, controller: Any) -> bool:
     ended = await _read(run, index)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(0):
-            await run.drain()
+            await run.consume_stream()
     return ended
 
 

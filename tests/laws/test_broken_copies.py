@@ -128,20 +128,20 @@ async def test_a_verdict_that_is_lost_in_a_group(monkeypatch: pytest.MonkeyPatch
         return error if isinstance(error, TripWire) else None
 
     monkeypatch.setattr("procession.pipeline.verdict_in", bare_only)
-    await noticed(check_verdict("process_output_step", way="grouped"))
+    await noticed(check_verdict("process_output_step", way="raised-in-group"))
 
 
 async def test_a_verdict_after_which_tools_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A verdict on a step is taken for an ordinary return."""
     from procession import pipeline
 
-    failed = pipeline._failed
+    failed = pipeline.failed
 
-    async def lenient(run: Any, link: Any, error: BaseException) -> None:
+    async def lenient(run: Any, link: Any, args: Any, error: BaseException) -> None:
         if link.name != "process_output_step":
-            await failed(run, link, error)
+            await failed(run, link, args, error)
 
-    monkeypatch.setattr(pipeline, "_failed", lenient)
+    monkeypatch.setattr(pipeline, "failed", lenient)
     await noticed(check_verdict("process_output_step"))
 
 

@@ -113,7 +113,7 @@ async def test_while_tools_run(way: str) -> None:
         assert "tool-result" in kinds
         assert told.is_set()
     elif way == "cancel":
-        reader = asyncio.create_task(run.drain())
+        reader = asyncio.create_task(run.consume_stream())
         await asyncio.sleep(0)
         reader.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -10,16 +10,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procession import TripWire, tool
+from procession import Around, TripWire, tool
 from procession.processor import HOOKS
+from procession.testing.parts import chunk_of
 from tests.laws.checks import (
+    REFUSED,
     TWO_STEPS,
     WAYS,
     _assert_blocked,
     check_swallowed_verdict,
     check_verdict,
 )
-from tests.laws.kit import Hook, PlayedModel, Tap, agent_with, bare, call, end, run_async, said
+from tests.laws.kit import (
+    METADATA,
+    Hook,
+    PlayedModel,
+    Tap,
+    agent_with,
+    bare,
+    call,
+    end,
+    run_async,
+    said,
+    stored_text,
+)
 from tests.laws.strategies import sizes
 
 
@@ -143,7 +157,11 @@ def _set() -> asyncio.Event:
     return event
 
 
-@pytest.mark.parametrize("hook", ["process_input", "process_output_result", "process_api_error"])
+PLAIN = ["process_input", "process_output_result", "process_api_error"]
+"""Hooks whose abort never leads to another attempt (R-174)."""
+
+
+@pytest.mark.parametrize("hook", PLAIN)
 async def test_retry_is_plain_where_there_is_no_step(hook: str) -> None:
     """R-174: an abort with retry ends the run there."""
     from tests.laws.checks import REFUSED
@@ -186,3 +204,174 @@ async def test_violations_are_told_once() -> None:
         run = await agent_with(PlayedModel(answers), judge).stream("go")
         await run.consume_stream()
         assert told == [("hooked", "no", random.Random(1).random())], hook
+
+
+# ── given, but not carried out yet ─────────────────────────────────────────────────────────────
+
+
+class Told:
+    """A processor whose `on_violation` waits until it is let go, or stopped."""
+
+    def __init__(self, hook: str, *, retry: bool = False) -> None:
+        self.id = "judge"
+        self.begun = asyncio.Event()
+        self.retry = retry
+        setattr(self, hook, self._judge)
+
+    def _judge(self, args: Any) -> Any:
+        part = getattr(args, "part", None)
+        if part is not None and part.type != "text-end":
+            return part
+        return args.abort("no", retry=self.retry)
+
+    async def on_violation(self, violation: Any) -> None:
+        self.begun.set()
+        await asyncio.Event().wait()
+
+
+IN_LOOP = [hook for hook in HOOKS if hook != "process_input"]
+
+
+@pytest.mark.parametrize("leaving", ["cancel", "aclose"])
+@pytest.mark.parametrize("hook", IN_LOOP)
+async def test_cut_off_while_the_violation_is_told(hook: str, leaving: str) -> None:
+    """R-170, R-171, R-186: the verdict counts from the moment it was given."""
+    run, chunks, judge = await _left_while_told(hook, leaving)
+    assert judge.begun.is_set()
+    assert run.status == "tripwire" and run.tripwire.reason == "no"
+    assert run.error is None and await run.finish_reason == "other"
+    kept = "".join(step.text for step in await run.steps if step.accepted)
+    assert await run.text == kept == stored_text(run.message_list.messages())
+    if leaving == "aclose":
+        _assert_blocked(run, chunks, "judge")
+
+
+async def _left_while_told(
+    hook: str, leaving: str, *, retry: bool = False
+) -> tuple[Any, list[Any], Told]:
+    judge = Told(hook, retry=retry)
+    answers = REFUSED if hook == "process_api_error" else TWO_STEPS
+    agent = agent_with(PlayedModel(answers), judge)
+    run = await agent.stream("go", max_processor_retries=3)
+    reader = asyncio.create_task(_read(run))
+    async with asyncio.timeout(2):
+        await judge.begun.wait()
+        if leaving == "aclose":
+            await run.aclose()
+            return run, await reader, judge
+        reader.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+    return run, [chunk async for chunk in run], judge
+
+
+async def _read(run: Any) -> list[Any]:
+    return [chunk async for chunk in run]
+
+
+@pytest.mark.parametrize("leaving", ["cancel", "aclose"])
+@pytest.mark.parametrize(
+    "hook",
+    ["process_llm_response", "process_output_stream", "process_output_step", "process_tool_result"],
+)
+async def test_cut_off_before_another_attempt(hook: str, leaving: str) -> None:
+    """R-175, R-179: the attempt is rejected; it was the caller who did not want another one."""
+    run, _, _ = await _left_while_told(hook, leaving, retry=True)
+    assert run.status == "canceled" and run.tripwire is None
+    assert await run.text == "" == stored_text(run.message_list.messages())
+    (step,) = await run.steps
+    assert step.finish_reason == "retry" and step.tripwire.reason == "no"
+    known = hook != "process_output_stream"  # else it was broken off before the model told
+    assert (await run.usage).total_tokens == (5 if known else None)
+
+
+@pytest.mark.parametrize("retry", [False, True])
+@pytest.mark.parametrize("hook", IN_LOOP)
+async def test_left_at_every_chunk(hook: str, retry: bool) -> None:
+    """R-170: a consumer who leaves when the verdict was given keeps nothing of what it covers."""
+    for count in range(1, 40):
+        given: list[str] = []
+
+        def judge(args: Any, given: list[str] = given) -> Any:
+            part = getattr(args, "part", None)
+            if part is not None and part.type != "text-end":
+                return part
+            given.append(hook)
+            return args.abort("no", retry=retry and len(given) == 1)
+
+        answers = REFUSED if hook == "process_api_error" else TWO_STEPS
+        agent = agent_with(PlayedModel(answers, sizes=(50,)), Hook(hook, judge))
+        run = await agent.stream("go", max_processor_retries=1)
+        stream = run.full_stream
+        seen = [await anext(stream, None) for _ in range(count)]
+        await run.aclose()
+        accepted = "".join(step.text for step in await run.steps if step.accepted)
+        assert stored_text(run.message_list.messages()) == accepted == await run.text
+        again = retry and len(given) == 1 and hook not in PLAIN
+        if given and not again:
+            assert run.status == "tripwire" and accepted == ""
+        if seen[-1] is None:
+            return
+    raise AssertionError("the run did not come to its end")
+
+
+async def test_cancelled_while_input_is_judged() -> None:
+    """R-069: who is told the end of the run is told of the verdict."""
+    ends: list[str] = []
+
+    class Watching:
+        def extend(self, opening: Any) -> Around:
+            return Around()
+
+        async def run_ended(self, run: Any) -> None:
+            ends.append(f"{run.status}: {run.tripwire.reason}")
+
+    judge = Told("process_input")
+    agent = agent_with(PlayedModel(TWO_STEPS), judge, extensions=[Watching()])
+    opening = asyncio.create_task(agent.generate("go"))
+    await judge.begun.wait()
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert ends == ["tripwire: no"]
+
+
+async def test_the_connection_breaks_while_it_is_closed() -> None:
+    """R-167: what goes wrong when the model is left is not what the run ended with."""
+
+    class Sticky(PlayedModel):
+        async def stream(self, request: Any) -> Any:
+            try:
+                yield [chunk_of(part) for part in [METADATA, *said("never kept"), end()][:3]]
+                await asyncio.Event().wait()
+            finally:
+                raise ConnectionError("broken pipe")
+
+    judge = Hook("process_output_stream", lambda args: args.abort("no"))
+    run = await agent_with(Sticky([]), judge).stream("go")
+    chunks = [chunk async for chunk in run]
+    _assert_blocked(run, chunks, "hooked")
+
+
+@pytest.mark.parametrize("given", ["raised", "grouped"])
+async def test_a_violation_callback_that_trips(given: str) -> None:
+    """R-186: whatever `on_violation` raises, the verdict it was told of is the one that counts."""
+
+    async def trip(violation: Any) -> None:
+        if given == "grouped":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_trip())
+        raise TripWire("another one")
+
+    judge = Hook("process_output_step", lambda args: args.abort("the one"))
+    judge.on_violation = trip  # type: ignore[attr-defined]
+    run = await agent_with(PlayedModel(TWO_STEPS), judge).stream("go")
+    _assert_blocked(run, [chunk async for chunk in run], "hooked", "the one")
+
+
+async def test_a_verdict_on_a_failed_run_is_its_outcome() -> None:
+    """R-156, R-168: the model has failed for good, then the result is blocked: no error is left."""
+    judge = Hook("process_output_result", lambda args: args.abort("no"))
+    agent = agent_with(PlayedModel(REFUSED), judge)
+    output = await agent.generate("go")
+    assert (output.status, output.error, output.text) == ("tripwire", None, "")
