@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from procession import (
+    AbortController,
     Agent,
     APICallError,
+    Around,
     MastraModelOutput,
     Tool,
     ToolContext,
+    TripWire,
     Usage,
     tool,
 )
@@ -380,6 +383,130 @@ async def test_callbacks_of_other_ends(way: str) -> None:
     agent = Agent(id="a", model=ScriptedModel(["An answer"]), output_processors=[judge])
     await play(way, agent, "go", **callbacks.options())
     assert [name for name, _ in callbacks.log] == ["on_chunk"]
+
+
+NAMES = ["on_chunk", "on_step_finish", "on_finish", "on_error", "on_abort"]
+
+
+def ending(name: str, problem: BaseException, later: bool) -> tuple[Agent, Any, list[Any]]:
+    """An agent, the options of a call that reaches a callback which raises, and what is stored."""
+    ends: list[Any] = []
+
+    class Store:
+        def extend(self, opening: Any) -> Around:
+            return Around()
+
+        async def run_ended(self, run: Any) -> None:
+            ends.append((run.status, run.raises))
+
+    def plain(value: Any) -> None:
+        raise problem
+
+    async def deferred(value: Any) -> None:
+        await asyncio.sleep(0)
+        plain(value)
+
+    options: Any = {name: deferred if later else plain}
+    model = looking()
+    if name == "on_error":
+        model = ScriptedModel([APICallError("the model's own", status_code=400)])
+    if name == "on_abort":
+        controller = AbortController()
+        controller.abort()
+        options["abort_signal"] = controller.signal
+    return Agent(id="a", model=model, tools=[look], extensions=[Store()]), options, ends
+
+
+@pytest.mark.parametrize("later", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_callback_that_raises(name: str, later: bool) -> None:
+    """R-188, R-554: it fails the run as a hook would, with one `error` chunk, the last one."""
+    problem = LookupError("trouble in a callback")
+    agent, options, ends = ending(name, problem, later)
+    run = await agent.stream("go", **options)
+    chunks = [chunk async for chunk in run]
+    assert chunks[-1].type == "error" and chunks[-1].payload.error is problem
+    assert sum(chunk.payload.error is problem for chunk in chunks if chunk.type == "error") == 1
+    assert (run.status, run.error) == ("failed", problem)
+    assert ends == [("failed", True)]
+    with pytest.raises(LookupError) as raised:
+        await run.text
+    assert name in "".join(raised.value.__notes__)
+    agent, options, ends = ending(name, problem, later)
+    with pytest.raises(LookupError):
+        await agent.generate("go", **options)
+
+
+@pytest.mark.parametrize("retry", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_verdict_in_a_callback(name: str, retry: bool) -> None:
+    """R-168 to R-174: it blocks; a step that was accepted is taken out again, and counted once."""
+    agent, options, ends = ending(name, TripWire("enough", retry=retry), later=False)
+    run = await agent.stream("go", max_processor_retries=3, **options)
+    chunks = [chunk async for chunk in run]
+    assert [chunk.type for chunk in chunks].count("tripwire") == 1
+    payload = chunks[-1].payload
+    assert (chunks[-1].type, payload.reason, payload.processor_id) == ("tripwire", "enough", name)
+    assert (run.status, run.error, await run.text) == ("tripwire", None, "")
+    assert ends == [("tripwire", False)]
+    assert not run.message_list.response_messages()
+    steps = await run.steps
+    numbers = [step.step_number for step in steps]
+    assert numbers == sorted(set(numbers))
+    counted = sum(step.usage.total_tokens or 0 for step in steps)
+    assert ((await run.usage).total_tokens or 0) == counted
+    assert not any(step.text for step in steps)
+    if name == "on_step_finish":
+        (step,) = steps
+        assert (step.finish_reason, step.tool_calls) == ("other", [])
+        assert step.tripwire.reason == "enough"
+
+
+@pytest.mark.parametrize("place", ["while it waits", "between"])
+async def test_leaving_while_a_callback_is_called(place: str) -> None:
+    """R-554: the run is settled, whoever is cancelled; nothing of it is left open."""
+    begun = asyncio.Event()
+
+    async def wait(chunk: Any) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    agent, _, ends = ending("on_chunk", ValueError(), later=False)
+    run = await agent.stream("go", on_chunk=wait)
+    reader = asyncio.create_task(run.consume_stream())
+    await begun.wait()
+    if place == "between":
+        await run.aclose()
+        await reader
+    else:
+        reader.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reader
+    assert run.status == "canceled" and ends == [("canceled", False)]
+    assert await run.finish_reason == "aborted"
+
+
+async def test_a_callback_that_stops_an_iteration() -> None:
+    """R-554: `StopAsyncIteration` out of a callback is not the end of the stream."""
+    agent, options, _ = ending("on_chunk", StopAsyncIteration(), later=True)
+    run = await agent.stream("go", **options)
+    await run.consume_stream()
+    assert run.status == "failed"
+
+
+async def test_a_verdict_in_a_callback_keeps_the_steps_before() -> None:
+    """R-170: a later step's verdict leaves the accepted ones alone."""
+
+    def trip(step: Any) -> None:
+        if step.step_number == 1:
+            raise TripWire("enough")
+
+    run = await Agent(id="a", model=looking(), tools=[look]).stream("go", on_step_finish=trip)
+    assert await run.text == "Looking."
+    assert [step.finish_reason for step in await run.steps] == ["tool-calls", "other"]
+    (message,) = run.message_list.response_messages()
+    kinds = [part.type for part in message.content.parts]
+    assert kinds == ["text", "tool-invocation", "step-start"]
 
 
 # ── R-716, R-719 ───────────────────────────────────────────────────────────────────────────────
