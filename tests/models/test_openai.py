@@ -95,7 +95,6 @@ async def test_chunks_come_as_soon_as_their_bytes(
 
     provider.answer = answer
     async with aclosing(model.stream(asks())) as stream:
-        await anext(stream)
         first = await anext(stream)
         assert text(list(first)) == "Bon"
         go_on.set()
@@ -248,14 +247,6 @@ async def test_a_connection_that_breaks_off(provider: Provider, model: OpenAICha
     assert text(heard) == "It stops in the mid"
     assert caught.value.is_retryable
     assert isinstance(caught.value.__cause__, httpx2.TransportError)
-
-
-async def test_an_answer_that_ends_without_a_finish(
-    provider: Provider, model: OpenAIChatModel
-) -> None:
-    provider.answer = plays([recorded("no_finish")])
-    chunks = await answer_of(model)
-    assert "finish" not in [chunk.type for chunk in chunks]
 
 
 async def test_nobody_listens() -> None:

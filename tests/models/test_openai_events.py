@@ -25,8 +25,10 @@ def chunks_of(pieces: list[bytes], *, whole: bool = False, raw: bool = False) ->
     blocks = WholeBlocks() if whole else None
     found: list[Chunk] = []
     for piece in [*pieces, None]:
-        data = reader.finish() if piece is None else reader.feed(piece)
-        chunks = events.feed(data) + (events.end() if piece is None else [])
+        if piece is None:
+            chunks = events.end(reader.finish())
+        else:
+            chunks = events.feed(reader.feed(piece))
         found += chunks if blocks is None else blocks.feed(chunks)
     return found + (blocks.end() if blocks is not None else [])
 

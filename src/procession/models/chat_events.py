@@ -32,6 +32,8 @@ from .chat_wire import (
 from .half_characters import HalfCharacters
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .chat_wire import Delta
 
 __all__ = ["ChatEvents"]
@@ -89,9 +91,12 @@ class ChatEvents:
             self._plain = text_is_open and not self._include_raw
         return out
 
-    def end(self) -> list[Chunk]:
-        """What remains when the connection has ended; no finish if the answer was cut short."""
-        out: list[Chunk] = []
+    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
+        """What remains when the connection has ended; no finish if the answer was cut short.
+
+        `rest` is an event whose end did not come. It counts unless it was cut itself.
+        """
+        out = self.feed([data for data in rest if _is_whole(data)])
         if self._reason is not None and not self.finished:
             self._finish(out)
         return out
@@ -191,6 +196,16 @@ class ChatEvents:
             if not self._described:
                 self._describe(out, event, heading)
             self._event(out, event)
+
+
+def _is_whole(data: bytes) -> bool:
+    if data.strip() == b"[DONE]":
+        return True
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _only_text(event: Event) -> str | None:

@@ -22,7 +22,7 @@ from ..errors import MissingKeyError
 from ..records import clean_text
 from .chat_events import ChatEvents
 from .chat_prompt import chat_body
-from .openai_errors import broken_off, call_failure, public_headers, wrong_answer
+from .openai_errors import broken_off, call_failure, cut_short, public_headers, wrong_answer
 from .sse import EventReader
 from .whole import WholeBlocks
 
@@ -101,6 +101,9 @@ class OpenAIChatModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[list[Chunk], None]:
         """Ask the model; one list of chunks for each read that completed any.
 
+        The first list comes with the first of the answer, so that a call can be made again as long
+        as there is nothing of it.
+
         Raises `MissingKeyError` without a key, `InputError` for parts that cannot be sent, and
         `APICallError` when the provider refuses, cannot be reached, or breaks off.
         """
@@ -110,15 +113,17 @@ class OpenAIChatModel:
         response = await self._send(body, request)
         reads = response.aiter_bytes()
         try:
-            yield [_start(response, body, warnings)]
             events = ChatEvents(self._provider, include_raw=request.include_raw_chunks)
-            answer = _Answer(events, whole=not request.streaming)
+            start = _start(response, body, warnings)
+            answer = _Answer(events, start, whole=not request.streaming)
             framed = await self._is_framed(response)
             while not answer.complete:
                 read = await self._next(reads, answer)
                 chunks = answer.feed(read, framed=framed)
                 if chunks:
                     yield chunks
+            if not events.finished:
+                raise cut_short(self._provider)
             await _drain(reads)
         finally:
             await reads.aclose()
@@ -143,6 +148,8 @@ class OpenAIChatModel:
             )
         except openai.APIError as error:
             raise call_failure(self._provider, error, client.api_key) from error
+        except httpx2.HTTPError as error:  # while the client read why it was refused
+            raise broken_off(self._provider, error, begun=False) from error
 
     async def _is_framed(self, response: httpx2.Response) -> bool:
         """Whether events are to come; False for servers that answer in one piece of JSON."""
@@ -197,28 +204,43 @@ class OpenAIChatModel:
 class _Answer:
     """From the bytes of an answer to its chunks."""
 
-    def __init__(self, events: ChatEvents, *, whole: bool) -> None:
+    def __init__(self, events: ChatEvents, start: Chunk, *, whole: bool) -> None:
         self._reader = EventReader()
         self._events = events
+        self._opening = [start]
         self._whole = WholeBlocks() if whole else None
         self._unframed: list[bytes] = []
         self.begun = False
         self.complete = False
 
     def feed(self, read: bytes, *, framed: bool) -> list[Chunk]:
-        """The chunks that `read` completes; an empty read is the end."""
+        """The chunks that `read` completes; an empty read is the end.
+
+        Raises an error that the provider sent instead of an answer.
+        """
         self.begun = self.begun or bool(read)
         if not framed:
             chunks = self._feed_unframed(read)
         elif read:
             chunks = self._events.feed(self._reader.feed(read))
         else:
-            chunks = self._events.feed(self._reader.finish()) + self._events.end()
+            chunks = self._events.end(self._reader.finish())
         self.complete = not read or self._events.finished
         if self._whole is not None:
             chunks = self._whole.feed(chunks)
             if self.complete:
                 chunks += self._whole.end()
+        return self._opened(chunks) if self._opening else chunks
+
+    def _opened(self, chunks: list[Chunk]) -> list[Chunk]:
+        """What is said of the answer is held until there is something of it."""
+        self._opening += chunks
+        first = next((chunk for chunk in chunks if chunk.type != "response-metadata"), None)
+        if first is None:
+            return []
+        if first.type == "error":
+            raise first.payload.error
+        chunks, self._opening = self._opening, []
         return chunks
 
     def _feed_unframed(self, read: bytes) -> list[Chunk]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
-__all__ = ["broken_off", "call_failure", "public_headers", "wrong_answer"]
+__all__ = ["broken_off", "call_failure", "cut_short", "public_headers", "wrong_answer"]
 
 
 def call_failure(provider: str, error: openai.APIError, key: str) -> APICallError:
@@ -47,6 +47,14 @@ def broken_off(provider: str, error: Exception, *, begun: bool) -> APICallError:
         f"the connection to {provider} broke off {when}: {_words(error, error)}",
         is_retryable=True,
     )
+
+
+def cut_short(provider: str) -> APICallError:
+    """An answer that ended in good order, but neither said why nor sent the end mark.
+
+    That is what a client sees of a provider, or of a proxy before it, that gave up on the way.
+    """
+    return APICallError(f"{provider} ended its answer before it was complete", is_retryable=True)
 
 
 def wrong_answer(provider: str, response: httpx2.Response) -> APICallError:
