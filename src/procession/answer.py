@@ -25,7 +25,7 @@ from .messages import (
     ToolInvocation,
     ToolInvocationPart,
 )
-from .records import clean_text
+from .records import clean_kept, clean_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,7 +141,7 @@ class Answer:
         if block is None:
             part = TextPart(text="") if kind == "text" else ReasoningPart()
             if payload.provider_metadata is not UNSET:
-                part.provider_metadata = payload.provider_metadata
+                part.provider_metadata = clean_kept(payload.provider_metadata)
             block = self._open[key] = _Block(payload.id, part)
             self._blocks.append(block)
             self._append(part)

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-from msgspec import UNSET
-
-from .chunks import PAYLOAD_TYPES, Chunk
+from .chunks import Chunk
 from .errors import APICallError, ConfigurationError, ModelError
+from .misfits import chunk_problem
 from .model import LanguageModel, ModelRequest, resolve_model
-from .records import Record
 
 if TYPE_CHECKING:
     from .run_state import RunState
@@ -104,39 +101,9 @@ def _problem_of(read: Any) -> str | None:
     for chunk in cast("Collection[Any]", read):
         if not isinstance(chunk, Chunk):
             return f"{asked}; a {_kind(read)} with {_kind(chunk)} in it came"
-        if not isinstance(chunk.type, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return f"the type of a chunk must be a text, not {_kind(chunk.type)}"
-        expected = PAYLOAD_TYPES.get(chunk.type)
-        if expected is None:
-            continue
-        if not isinstance(chunk.payload, expected):
-            given = _kind(chunk.payload)
-            return f"the payload of {chunk.type!r} must be a {expected.__name__}, not {given}"
-        problem = _misfit(chunk.payload)
+        problem = chunk_problem(chunk)
         if problem is not None:
-            return f"the payload of {chunk.type!r} does not fit: {problem}"
-    return None
-
-
-def _misfit(record: Record) -> str | None:
-    """Which field has a value of the wrong type; optional ones may be `None`."""
-    given: dict[str, Any] = {}
-    for field in msgspec.structs.fields(type(record)):
-        value = getattr(record, field.name)
-        if isinstance(value, Record):
-            problem = _misfit(value)
-            if problem is not None:
-                return f"{field.name}: {problem}"
-        if value is not UNSET and (field.required or value is not None):
-            given[field.encode_name] = value
-    try:
-        made = msgspec.convert(given, type(record))
-    except (msgspec.ValidationError, RecursionError) as error:
-        return str(error)  # which names types and keys, no values
-    for name in type(record).names().values():
-        wanted = getattr(made, name)
-        if isinstance(wanted, Record) and not isinstance(getattr(record, name), Record):
-            return f"{name} must be a {_kind(wanted)}, not {_kind(getattr(record, name))}"
+            return problem
     return None
 
 

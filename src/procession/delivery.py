@@ -20,7 +20,7 @@ async def deliver(
     """Offer a chunk, and yield what is to be delivered; `passed` takes in what came through."""
     if run.gate.writes:
         work = pass_on(run, chunk, passed)
-        async with aclosing(run.outbox.attend(work, offering=True)) as written:
+        async with aclosing(run.outbox.attend(work)) as written:
             async for batch in written:
                 yield batch
     else:

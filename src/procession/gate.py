@@ -7,12 +7,15 @@ processor and run, and refilled; plain hooks are called, async ones awaited, abs
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from .chunks import Chunk, payload_from_json
 from .errors import ProcessorError
+from .mending import mend_returned
 from .pipeline import failed
 from .processor import ProcessOutputStreamArgs
 from .records import Record
@@ -22,9 +25,12 @@ if TYPE_CHECKING:
     from .pipeline import Link
     from .run_state import RunState
 
-__all__ = ["Gate"]
+__all__ = ["PENDING", "Gate"]
 
 AGENT = "AGENT"
+IDLE = -1
+PENDING: Any = object()
+"""What `Gate.ask` returns when there is something to wait for."""
 
 
 class StreamParts(Sequence[Chunk]):
@@ -52,11 +58,16 @@ class StreamParts(Sequence[Chunk]):
 class _Post:
     """One processor's post at the gate: its hook and its argument object."""
 
-    __slots__ = ("args", "hook", "is_async", "link", "takes_data", "track")
+    __slots__ = ("args", "hook", "is_async", "link", "position", "takes_data", "track")
 
     def __init__(
-        self, link: Link, args: ProcessOutputStreamArgs[Any], track: ChunkTrack | None
+        self,
+        position: int,
+        link: Link,
+        args: ProcessOutputStreamArgs[Any],
+        track: ChunkTrack | None,
     ) -> None:
+        self.position = position
         self.link = link
         self.hook = track.watch(link.hook, link.is_async) if track else link.hook
         self.is_async = link.is_async
@@ -68,62 +79,138 @@ class _Post:
 class Gate:
     """Offers chunks to a run's stream processors and hands on what they let through."""
 
-    __slots__ = ("_posts", "_run", "_run_id", "is_open", "seen", "writes")
+    __slots__ = (
+        "_attempt",
+        "_is_plain",
+        "_keeps_parts",
+        "_posts",
+        "_run",
+        "_serving",
+        "_stopped",
+        "_turns",
+        "at",
+        "is_open",
+        "late",
+        "seen",
+        "writes",
+    )
 
     def __init__(self, run: RunState) -> None:
         self._run = run
-        self._run_id = run.run_id
         self.seen: list[Chunk] = []
         """Every chunk as it entered the chain (R-121); stays empty without processors."""
         self.writes = run.pipeline.process_output_stream.writes
         self.is_open = not run.pipeline.process_output_stream
         """Whether nobody stands here: chunks need not be offered."""
-        self._posts = [self._post(i, link) for i, link in enumerate(run.chain_of_stream())]
+        self.at = IDLE
+        """The post that is being waited for, the last one if a chunk has led to another.
+
+        While a hook is waited for, others may write. The gate serves one at a time: what would
+        have to pass this post follows behind the chunk that is there.
+        """
+        self.late: deque[tuple[Chunk, int, asyncio.Future[None] | None]] = deque()
+        """Written chunks that wait for that, each with the post of its writer."""
+        self._serving = False
+        self._turns: list[asyncio.Future[None]] = []
+        self._attempt = run.retry_count
+        chain = run.chain_of_stream()
+        self._is_plain = not any(link.is_async for link in chain)
+        self._keeps_parts = any(link.looks_back for link in chain)
+        self._stopped: tuple[_Post, Any] | None = None
+        self._posts = [self._post(i, link) for i, link in enumerate(chain)]
 
     def _post(self, position: int, link: Link) -> _Post:
         run = self._run
-        args = run.args(ProcessOutputStreamArgs)
+        writer = run.outbox.writer(after=position)
+        args = run.args(ProcessOutputStreamArgs, writer)
         args.stream_parts = StreamParts(self.seen)
-        args.writer = run.outbox.writer(after=position)
         run.refill(args, link)
         track = ChunkTrack(link.processor_id) if run.observer else None
-        return _Post(link, args, track)
+        return _Post(position, link, args, track)
 
-    async def offer(self, chunk: Chunk, *, after: int = -1) -> Chunk | None:
-        """Pass a chunk through the chain, from the post behind `after`; `None`: it was dropped."""
+    # ── passing ────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, chunk: Chunk) -> Any:
+        """`offer` for a piece of text, where all hooks are plain and let it pass.
+
+        `PENDING`: one of them did something else, or there is one that waits; see `finish`.
+        """
         run = self._run
+        self._stopped = None
+        if not self._is_plain or self.at != IDLE:
+            return PENDING
+        if run.retry_count != self._attempt or run.verdict is not None:
+            return PENDING
+        if self._keeps_parts:
+            self.seen.append(_frozen(chunk))
+        for post in self._posts:
+            args = post.args
+            args.part = chunk
+            try:
+                returned = post.hook(args)
+            except BaseException as error:
+                returned = _Raised(error)
+            if returned is not chunk or args.verdict is not None:
+                self._stopped = post, returned
+                return PENDING
+        return chunk
+
+    async def finish(self, chunk: Chunk) -> Chunk | None:
+        """`offer` for a chunk for which `ask` was not enough."""
+        if self._stopped is None:
+            return await self.offer(chunk)
+        post, returned = self._stopped
+        made = await self._made(post, returned, chunk)
+        return None if made is None else await self.offer(made, after=post.position)
+
+    # One frame for a chunk, not several: the loop is written out.
+    async def offer(self, chunk: Chunk, *, after: int = -1) -> Chunk | None:  # noqa: C901
+        """Pass a chunk through the chain, from the post behind `after`; `None`: it was dropped."""
         posts = self._posts
         if not posts:
             return chunk
+        if self.at > after:
+            await self._turn(after)
         if after < 0:
-            self.seen.append(_frozen(chunk))
+            self._note(chunk)
         else:
             posts = posts[after + 1 :]
+        outside = self.at
+        part: Chunk | None = chunk
         is_data = chunk.type.startswith("data-")
-        part = chunk
         for post in posts:
             if is_data and not post.takes_data:
                 continue
             args = post.args
             args.part = part
-            args.retry_count = run.retry_count
             try:
                 returned: Any = post.hook(args)
                 if post.is_async:
+                    self.at = post.position
                     returned = await returned
-                if args.verdict is not None:
-                    raise args.verdict
+                    self.at = outside
             except BaseException as error:
+                self._leave(outside)
                 await self._failed(post, error)
-            if returned is not part:
-                made = None if returned is None else await self._made(post, returned, chunk)
-                if made is None:
-                    return None
-                part = made
+            if returned is not part or args.verdict is not None:
+                part = await self._made(post, returned, part)
+                if part is None:
+                    break
                 is_data = part.type.startswith("data-")
-        if run.verdict is not None:
-            raise run.verdict
+        if self.late or self._turns:
+            await self._let_in()
+        if self._run.verdict is not None and part is not None:
+            raise self._run.verdict
         return part
+
+    def _note(self, chunk: Chunk) -> None:
+        """A chunk enters the chain."""
+        if self._keeps_parts:
+            self.seen.append(_frozen(chunk))
+        if self._run.retry_count != self._attempt:
+            self._attempt = self._run.retry_count
+            for post in self._posts:
+                post.args.retry_count = self._attempt
 
     async def _failed(self, post: _Post, error: BaseException) -> NoReturn:
         try:
@@ -131,32 +218,97 @@ class Gate:
         finally:
             post.args.verdict = None  # the object is used again, in another attempt
 
-    async def _made(self, post: _Post, returned: Any, original: Chunk) -> Chunk | None:
-        """Another chunk than the one offered, made to belong to this run (R-122, R-129, R-130)."""
-        if returned.__class__ is not Chunk and inspect.isawaitable(returned):
+    async def _made(self, post: _Post, returned: Any, part: Chunk) -> Chunk | None:
+        """Something else than the chunk offered, made to belong to this run (R-122 to R-130)."""
+        outside, self.at = self.at, post.position
+        try:
             try:
-                returned = await returned
+                if returned.__class__ is _Raised:
+                    raise returned.error
+                if inspect.isawaitable(returned):
+                    returned = await returned
+                if post.args.verdict is not None:
+                    raise post.args.verdict
             except BaseException as error:
                 await self._failed(post, error)
-            if returned is None:
-                return None
+            if returned is None or returned is part:
+                return returned
+            if returned and returned.__class__ in (list, tuple):
+                return await self._several(post, returned, part)
+            return self._fitting(post, returned, part)
+        finally:
+            self._leave(outside)
+
+    async def _several(self, post: _Post, returned: Sequence[Any], part: Chunk) -> Chunk:
+        """Several chunks for one: the last one goes on in its place, the others before it."""
+        made = [self._fitting(post, chunk, part) for chunk in returned]
+        for chunk in made[:-1]:
+            await self._run.deliver_written(chunk, post.position)
+        return made[-1]
+
+    def _fitting(self, post: _Post, returned: Any, part: Chunk) -> Chunk:
         if not isinstance(returned, Chunk):
-            raise ProcessorError(
-                post.link.processor_id,
-                "process_output_stream",
-                f"must return a chunk, or None to drop it, not {type(returned).__name__}",
-            )
+            kind = type(returned).__name__
+            raise _wrong(post, f"must return a chunk, a list of chunks, or None, not {kind}")
         payload: Any = returned.payload
         if payload.__class__ is dict:
             returned.payload = payload_from_json(returned.type, payload)
+        problem = mend_returned(returned)
+        if problem is not None:
+            raise _wrong(post, f"returned a chunk that cannot be used: {problem}")
         if not returned.type.startswith("data-"):
-            returned.run_id = returned.run_id or self._run_id
-            returned.from_ = returned.from_ or original.from_ or AGENT
+            returned.run_id = returned.run_id or self._run.run_id
+            returned.from_ = returned.from_ or part.from_ or AGENT
         return returned
+
+    # ── one at a time ──────────────────────────────────────────────────────────────────────────
+
+    async def _turn(self, after: int) -> None:
+        """Wait until no post behind `after` is waited for."""
+        while self.at > after:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._turns.append(turn)
+            await turn
+
+    def _leave(self, outside: int) -> None:
+        """No longer wait for a post; who waits for the way to be free looks again."""
+        self.at = outside
+        for turn in self._turns:
+            if not turn.done():
+                turn.set_result(None)
+        self._turns.clear()
+
+    async def _let_in(self) -> None:
+        """Let pass what was written while the way was taken, and wake who waits for a turn."""
+        self._leave(self.at)
+        if self._serving:
+            return
+        self._serving = True
+        try:
+            while self.late and self.late[0][1] >= self.at:
+                chunk, after, told = self.late.popleft()
+                await self._run.deliver_written(chunk, after)
+                if told is not None:
+                    self._run.outbox.tell_later(told)
+        finally:
+            self._serving = False
 
     def tracks(self) -> list[ChunkTrack]:
         """What each processor did with the chunks since the last call; for the observer."""
         return [post.track.taken() for post in self._posts if post.track is not None]
+
+
+def _wrong(post: _Post, problem: str) -> ProcessorError:
+    return ProcessorError(post.link.processor_id, "process_output_stream", problem)
+
+
+class _Raised:
+    """What a plain hook raised; telling of a verdict may have to be awaited."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
 
 
 def _frozen(chunk: Chunk) -> Chunk:

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from .asking import ModelFailure
 from .errors import InputError, ModelError
 from .frames import step_start_chunk
+from .gate import PENDING
 from .mending import Mending, mend_control, mend_returned
 from .messages import ToolInvocation, ToolInvocationPart
 from .response import find_call, merge
@@ -35,17 +36,34 @@ _CONTROL = frozenset(
     }
 )
 
+_PIECES = frozenset({"text-delta", "reasoning-delta"})
+
 
 class Intake:
     """Takes one attempt's chunks, read by read."""
 
+    __slots__ = (
+        "_answer",
+        "_gate",
+        "_keeps_raw",
+        "_mending",
+        "_out",
+        "_plain",
+        "_run",
+        "_run_id",
+        "_step",
+        "writes",
+    )
+
     def __init__(self, run: RunState, step: Step) -> None:
         self._run = run
         self._step = step
+        self._answer = step.answer
         self._gate = run.gate
+        self._out = run.out
         self._run_id = run.run_id
         self._plain = False
-        """Whether chunks need nothing but the gate: true once the step has started."""
+        """Whether pieces of text need nothing but the gate: true once the step has started."""
         self._mending = Mending()
         self._keeps_raw = bool(run.pipeline.process_llm_response)
         self.writes = run.gate.writes or run.pipeline.process_tool_result.writes
@@ -56,42 +74,62 @@ class Intake:
 
         Raises `TripWire` for a verdict; what passed before it is in `run.out` already.
         """
-        gate, out = self._gate, self._run.out
-        answer, mending = self._step.answer, self._mending
+        gate, answer, out, mending = self._gate, self._answer, self._out, self._mending
         for chunk in read:
             kind = chunk.type
             if kind in _CONTROL:
                 await self._control(chunk)
                 continue
-            if kind == "text-delta" or kind == "reasoning-delta":
-                text = chunk.payload.text
-                if not text.isascii() or "\0" in text or mending.watches:
-                    mending.piece(chunk)
-            else:
-                left = self._mend(chunk)
-                if left:
-                    await self.take(left)
-            if not self._plain:
-                await self._unusual(chunk)
+            if not self._plain or kind not in _PIECES:
+                await self._content(chunk)
+                continue
+            payload = chunk.payload
+            text = payload.text
+            if not text.isascii() or "\0" in text or mending.watches:
+                mending.piece(chunk)
+                text = payload.text
             chunk.run_id = self._run_id
             chunk.from_ = "AGENT"
-            if not gate.is_open:
-                passed = await gate.offer(chunk)
-                if passed is None:
-                    continue
-                chunk = passed if passed is chunk else mend_returned(passed)
-            if chunk.type == "text-delta" and chunk.payload.id == answer.text_id:
-                answer.add_text(chunk.payload.text)
+            passed = chunk if gate.is_open else gate.ask(chunk)
+            if passed is PENDING:
+                passed = await gate.finish(chunk)
+            if (
+                passed is chunk
+                and chunk.payload is payload
+                and payload.text is text
+                and payload.id == answer.text_id
+                and chunk.type == "text-delta"
+            ):
+                answer.add_text(text)
+                out.append(chunk)
             else:
-                answer.add(chunk)
-            out.append(chunk)
+                self._keep(chunk, passed)
 
-    async def _unusual(self, chunk: Chunk) -> None:
-        """The first chunk, and every chunk that is kept for `process_llm_response`."""
-        await self.start()
-        self._plain = not self._keeps_raw
-        if self._keeps_raw:
-            self._step.raw.append(chunk.to_json())
+    async def _content(self, chunk: Chunk) -> None:
+        """Content other than a piece of text, and all that has to be kept besides."""
+        if chunk.type in _PIECES:
+            self._mending.piece(chunk)
+        else:
+            for half in self._mend(chunk):
+                await self._content(half)
+        if not self._plain:
+            await self.start()
+            self._plain = not self._keeps_raw
+            if self._keeps_raw:
+                self._step.raw.append(chunk.to_json())
+        chunk.run_id, chunk.from_ = self._run_id, "AGENT"
+        self._keep(chunk, await self._gate.offer(chunk))
+
+    def _keep(self, chunk: Chunk, passed: Chunk | None) -> None:
+        """Deliver what came of a chunk, and fold it into the answer."""
+        if passed is None:
+            return
+        if passed is chunk and not self._gate.is_open:
+            problem = mend_returned(chunk)  # hooks may have edited it in place
+            if problem is not None:
+                raise InputError(f"a process_output_stream hook has spoilt a chunk: {problem}")
+        self._answer.add(passed)
+        self._out.append(passed)
 
     def _mend(self, chunk: Chunk) -> Sequence[Chunk]:
         """Mend a chunk that is no piece of text; returns what is to be taken in before it."""
@@ -118,9 +156,8 @@ class Intake:
     async def end(self) -> None:
         """The stream has ended: an empty one was a step too, and half characters are let go."""
         await self.start()
-        left = self._mending.let_go()
-        if left:
-            await self.take(left)
+        for half in self._mending.let_go():
+            await self._content(half)
 
     async def _offer(self, chunk: Chunk) -> None:
         passed = await self._gate.offer(chunk)

@@ -21,6 +21,7 @@ from .chunks import (
     Usage,
 )
 from .errors import InputError
+from .misfits import chunk_problem
 from .prompt_parts import base64_text, is_url
 from .records import clean_json, clean_kept, clean_record, clean_text
 
@@ -34,6 +35,7 @@ __all__ = ["Mending", "mend_control", "mend_returned"]
 Lane = tuple[str, str]
 """A block's pieces: the type of their chunks, and the id of the block."""
 
+_PIECES = frozenset({"text-delta", "reasoning-delta"})
 _FIRST = frozenset({"text-start", "reasoning-start"})
 _LAST = {
     "text-end": "text-delta",
@@ -158,12 +160,16 @@ def _mend_call(payload: ToolCallPayload | ToolResultPayload) -> None:
     clean_record(payload)
 
 
-def mend_returned(chunk: Chunk) -> Chunk:
-    """Mend what a hook has put in the place of the model's chunk, and return it."""
-    if chunk.type not in ("text-delta", "reasoning-delta"):
-        clean_record(chunk)
-        return chunk
-    text = chunk.payload.text
-    if not text.isascii() or "\0" in text:
-        chunk.payload.text = clean_text(text)
-    return chunk
+def mend_returned(chunk: Chunk) -> str | None:
+    """Mend what a hook has made or edited; returns what is wrong with it, if anything is."""
+    try:
+        problem = chunk_problem(chunk)
+        if problem is None and chunk.type in _PIECES:
+            text = chunk.payload.text
+            if not text.isascii() or "\0" in text:
+                chunk.payload.text = clean_text(text)
+        elif problem is None:
+            clean_record(chunk)
+    except InputError as error:
+        return str(error)
+    return problem

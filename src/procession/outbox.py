@@ -1,14 +1,13 @@
 """What hooks and tools write to the client, and how it gets there while they go on.
 
-A hook that runs inside the pull writes straight into the batch that the pull will deliver. Hooks
-that may write, and tools, run beside the pull: what they write waits in a queue that the engine
-empties as long as it waits for them, and the writer goes on once the consumer has got the chunk.
+Whoever writes brings the chunk through the gate itself, into the batch that the pull will deliver.
+Hooks that may write, and tools, run beside the pull, which listens as long as it waits for them:
+then the writer goes on once the consumer has got the chunk.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
@@ -16,11 +15,13 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import UNSET
 
 from .chunks import Chunk, ToolOutputPayload
-from .errors import InputError
+from .errors import InputError, ProcessionError
 from .records import clean_json, clean_kept, clean_record, clean_text
+from .reminders import send_signal
 
 if TYPE_CHECKING:
     from .run_state import RunState
+    from .signals import Signal
 
 __all__ = ["Outbox", "StreamWriter", "data_chunk"]
 
@@ -65,8 +66,15 @@ class StreamWriter:
     async def custom(
         self, chunk: Chunk | Mapping[str, Any], options: Mapping[str, Any] | None = None
     ) -> None:
-        """Deliver a `data-…` chunk; another type raises `InputError` (R-195 to R-201)."""
+        """Deliver a `data-…` chunk; another type raises `InputError` (R-195 to R-201).
+
+        Raises `ProcessionError` when the run has ended.
+        """
         await self._outbox.write(data_chunk(chunk), self._after)
+
+    async def send_signal(self, signal: Any) -> Signal:
+        """Add a reminder to the conversation (R-713 to R-718)."""
+        return await send_signal(self._outbox.run, signal, self)
 
 
 class CallWriter(StreamWriter):
@@ -78,6 +86,12 @@ class CallWriter(StreamWriter):
         super().__init__(outbox, TO_ALL)
         self._tool_call_id = tool_call_id
         self._tool_name = tool_name
+
+    async def custom(
+        self, chunk: Chunk | Mapping[str, Any], options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Deliver a `data-…` chunk; another type raises `InputError`."""
+        await self._outbox.write(data_chunk(chunk), TO_ALL, patient=True)
 
     async def write(self, output: Any) -> None:
         """Deliver `output` at once, in a `tool-output` chunk.
@@ -91,19 +105,22 @@ class CallWriter(StreamWriter):
         payload = ToolOutputPayload(
             tool_call_id=self._tool_call_id, tool_name=self._tool_name, output=output
         )
-        await self._outbox.write(Chunk("tool-output", payload, from_="USER"), TO_ALL)
+        chunk = Chunk("tool-output", payload, from_="USER")
+        await self._outbox.write(chunk, TO_ALL, patient=True)
 
 
 class Outbox:
     """Takes what is written during a run and brings it to the gate."""
 
-    __slots__ = ("_attending", "_run", "_waiting", "_wake")
+    __slots__ = ("_failure", "_held", "_listening", "_untold", "_wake", "run")
 
     def __init__(self, run: RunState) -> None:
-        self._run = run
-        self._attending = 0
-        self._waiting: deque[tuple[Chunk, int, asyncio.Future[None]]] = deque()
+        self.run = run
+        self._held = False
+        self._listening = 0
+        self._untold: list[asyncio.Future[None]] = []
         self._wake: asyncio.Future[None] | None = None
+        self._failure: Exception | None = None
 
     def writer(self, after: int = TO_ALL) -> StreamWriter:
         """A writer whose chunks are offered to the processors behind position `after`."""
@@ -113,97 +130,113 @@ class Outbox:
         """A writer whose chunks no processor is offered (R-198, `process_output_result`)."""
         return StreamWriter(self, TO_CLIENT)
 
-    async def write(self, chunk: Chunk, after: int) -> None:
-        """Bring a chunk on its way; returns when it has been delivered (R-517)."""
-        if not self._attending or asyncio.current_task() is self._run.interruption.puller:
-            # The pull itself runs the hook: what it writes goes into the batch under way.
-            await self._run.deliver_written(chunk, after)
+    async def write(self, chunk: Chunk, after: int, *, patient: bool = False) -> None:
+        """Bring a chunk on its way; returns when it has been delivered (R-517).
+
+        A chunk that would have to pass a post where another one is being looked at follows behind
+        that one. Then, and when the pull is busy with a hook that may be waiting for this very
+        call, a hook does not wait for the delivery. Tools, which no hook waits for, are `patient`:
+        they always do, so that they cannot write faster than is read.
+        """
+        if self.run.settled:
+            raise ProcessionError("the run has ended: nothing can be written to its stream")
+        if after < self.run.gate.at:
+            told = asyncio.get_running_loop().create_future() if patient else None
+            self.run.gate.late.append((chunk, after, told))
+            await (told if told is not None else asyncio.sleep(0))
             return
-        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((chunk, after, taken))
-        self.wake()
-        await taken
+        try:
+            await self.run.deliver_written(chunk, after)
+        except BaseException as error:
+            if isinstance(error, Exception):  # it fails the run, even if the writer catches it
+                self._failure = error
+            self.wake()
+            raise
+        if self._listening or (patient and self._held):
+            told = asyncio.get_running_loop().create_future()
+            self.tell_later(told)
+            await told
 
     def hold(self) -> None:
-        """From now on, what side tasks write waits until it is attended to."""
-        self._attending += 1
+        """From now on tools run, which wait until what they write has been delivered."""
+        self._held = True
 
     def let_go(self) -> None:
-        """The opposite of `hold`."""
-        self._attending -= 1
+        """The opposite of `hold`; who still waits is told."""
+        self._held = False
+        self._tell(self._untold)
+
+    def tell_later(self, told: asyncio.Future[None]) -> None:
+        """Resolve `told` when what is in the batch now has been delivered."""
+        self._untold.append(told)
+        self.wake()
 
     def wake(self, _: object = None) -> None:
         """Something was written, or a task that is waited for has ended."""
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    async def attend(
-        self, work: Coroutine[Any, Any, None], *, offering: bool = False
-    ) -> AsyncGenerator[list[Chunk], None]:
-        """Run `work` beside the stream; yields what it writes, and raises what it raises.
-
-        `offering` says that the work is a chunk's way through the gate: until it is through, only
-        what the stream hooks on its way write is let pass, for the gate serves one at a time.
-        """
+    async def attend(self, work: Coroutine[Any, Any, None]) -> AsyncGenerator[list[Chunk], None]:
+        """Run `work` beside the stream; yields what it writes, and raises what it raises."""
         task = asyncio.create_task(work)
         try:
-            async with aclosing(self.until_done(task, offering=offering)) as written:
+            async with aclosing(self.until_done(task)) as written:
                 async for batch in written:
                     yield batch
         finally:
             await stop(task)
         task.result()
 
-    async def until_done(
-        self, task: asyncio.Task[Any], *, offering: bool = False
-    ) -> AsyncGenerator[list[Chunk], None]:
+    async def until_done(self, task: asyncio.Task[Any]) -> AsyncGenerator[list[Chunk], None]:
         """Yield what is written until `task` has ended (however it ends).
 
-        Raises a verdict that was given beside the pull meanwhile.
+        Raises what a guard said of something written beside the pull meanwhile.
         """
-        run = self._run
-        self.hold()
+        run = self.run
+        self._listening += 1
         task.add_done_callback(self.wake)
         try:
             while True:
-                while (entry := self._next(offering)) is not None:
-                    chunk, after, taken = entry
-                    work = run.deliver_written(chunk, after)
-                    if run.gate.writes:
-                        async with aclosing(self.attend(work, offering=True)) as written:
-                            async for batch in written:
-                                yield batch
-                    else:
-                        await work
-                    batch = run.take_out()
-                    if not taken.done():
-                        taken.set_result(None)
-                    if batch:
-                        yield batch
+                untold, self._untold = self._untold, []
+                if run.out:
+                    yield run.take_out()
+                self._tell(untold)
                 if run.verdict is not None:
                     raise run.verdict
+                if self._failure is not None:
+                    raise self._failure
+                if run.out or self._untold:
+                    continue
                 if task.done():
                     return
                 wake = self._wake = asyncio.get_running_loop().create_future()
                 await wake
         finally:
-            self.let_go()
+            self._listening -= 1
             task.remove_done_callback(self.wake)
+            self._tell(self._untold)
 
-    def _next(self, offering: bool) -> tuple[Chunk, int, asyncio.Future[None]] | None:
-        """The next chunk that may pass now."""
-        for position, entry in enumerate(self._waiting):
-            if not offering or entry[1] >= 0:
-                del self._waiting[position]
-                return entry
-        return None
+    @staticmethod
+    def _tell(untold: list[asyncio.Future[None]]) -> None:
+        for told in untold:
+            if not told.done():
+                told.set_result(None)
+        untold.clear()
 
 
 async def stop(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait until it is gone; what it raises then is nobody's concern."""
-    if task.done():
-        return
-    task.cancel()
-    await asyncio.wait([task])
+    """Cancel a task and wait until it is gone; what it raises then is nobody's concern.
+
+    Being cancelled meanwhile does not end the wait: no task may be left behind.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        task.cancel()
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
     if not task.cancelled():
         task.exception()  # read, so that nobody is told it was lost
+    if cancelled is not None:
+        raise cancelled

@@ -28,7 +28,7 @@ from .processor import (
     check_processors,
 )
 from .spans import Span
-from .writing import may_write
+from .writing import may_look_back, may_write
 
 if TYPE_CHECKING:
     from .run_state import RunState
@@ -50,6 +50,7 @@ class Link:
     __slots__ = (
         "hook",
         "is_async",
+        "looks_back",
         "may_write",
         "name",
         "process_data_parts",
@@ -68,6 +69,7 @@ class Link:
         # delivered when it returns.
         beside = self.is_async or name != "process_output_stream"
         self.may_write = beside and may_write(self.hook)
+        self.looks_back = name == "process_output_stream" and may_look_back(self.hook)
         self.process_data_parts = bool(getattr(processor, "process_data_parts", False))
 
 

@@ -5,21 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .chunks import Chunk
+from .errors import ProcessionError
 from .ids import new_id
 
 if TYPE_CHECKING:
+    from .outbox import StreamWriter
     from .run_state import RunState
     from .signals import Signal
 
 __all__ = ["send_signal"]
 
 
-async def send_signal(run: RunState, given: Any) -> Signal:
+async def send_signal(run: RunState, given: Any, writer: StreamWriter) -> Signal:
     """Add a signal to the conversation and show it in the stream; returns the signal.
+
+    Raises `ProcessionError` when the run has ended.
 
     An equal transient signal that was sent before is taken out, so that one remains (R-723). After
     the answer has begun, what follows goes into a message of its own (R-717).
     """
+    if run.settled:
+        raise ProcessionError("the run has ended: no signal can be sent to it")
     signal = run.message_list.add_signal(given, "input")
     if run.between_steps and run.message_list.find(run.message_id) is not None:
         run.message_id = new_id()
@@ -27,7 +33,7 @@ async def send_signal(run: RunState, given: Any) -> Signal:
         return signal
     kind = "data-user-message" if signal.type == "user" else "data-signal"
     part = signal.to_data_part()
-    await run.outbox.writer().custom(Chunk(kind, data=part["data"], transient=True))
+    await writer.custom(Chunk(kind, data=part["data"], transient=True))
     return signal
 
 

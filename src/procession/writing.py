@@ -1,9 +1,10 @@
-"""Can a hook write to the client while it runs?
+"""What could a hook do with its argument: write to the client, look back at earlier chunks?
 
 What a hook writes must reach the client before the hook returns (R-517), so a hook that may write
-runs beside the pull, in a task. That costs microseconds, and nearly no hook writes: this module
-reads a hook's own code to find those that certainly do not. Whatever it cannot follow counts as
-writing, so a wrong answer costs time, never a chunk.
+runs beside the pull, in a task; and chunks are kept for `stream_parts` only where somebody may look
+at them. That costs microseconds, and nearly no hook does either: this module reads a hook's own
+code to find those that certainly do not. Whatever it cannot follow counts as doing it, so a wrong
+answer costs time, never a chunk.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["may_write"]
+__all__ = ["may_look_back", "may_write"]
 
 _WRITING = frozenset({"writer", "send_signal"})
+_LOOKING_BACK = frozenset({"stream_parts"})
 
 _HIDING = frozenset({"locals", "vars", "eval", "exec", "_getframe", "currentframe"})
 """What can reach the argument, or name an attribute of it, without its name in the code."""
@@ -26,6 +28,15 @@ _HIDING = frozenset({"locals", "vars", "eval", "exec", "_getframe", "currentfram
 
 def may_write(hook: Callable[..., Any]) -> bool:
     """Whether a hook could use its writer, or hand its argument to someone who could."""
+    return _may_use(hook, _WRITING)
+
+
+def may_look_back(hook: Callable[..., Any]) -> bool:
+    """Whether a hook could read `stream_parts`, or hand its argument to someone who could."""
+    return _may_use(hook, _LOOKING_BACK)
+
+
+def _may_use(hook: Callable[..., Any], names: frozenset[str]) -> bool:
     position = 0
     function: Any = hook
     if isinstance(function, MethodType):
@@ -36,13 +47,13 @@ def may_write(hook: Callable[..., Any]) -> bool:
     code = function.__code__
     if code.co_argcount <= position:
         return True
-    return _lets_out(code, code.co_varnames[position])
+    return _lets_out(code, code.co_varnames[position], names | _HIDING)
 
 
 @lru_cache(maxsize=1024)
-def _lets_out(code: CodeType, argument: str) -> bool:
+def _lets_out(code: CodeType, argument: str, names: frozenset[str]) -> bool:
     for inner in _nested(code):
-        if not (_WRITING | _HIDING).isdisjoint(inner.co_names):
+        if not names.isdisjoint(inner.co_names):
             return True
         steps = list(dis.get_instructions(inner))
         for step, after in zip(steps, [*steps[1:], None], strict=True):
