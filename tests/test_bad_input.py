@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Callable  # noqa: TC003  # the signature of a tool is read
@@ -20,6 +21,7 @@ from procession import (
     tool,
 )
 from procession.errors import ConfigurationError, InputError, ModelError, ProcessionError
+from procession.processor import HOOKS
 from tests.laws.kit import (
     METADATA,
     Hook,
@@ -149,6 +151,134 @@ def test_entries_that_are_no_processors(bad: Any) -> None:
     for kind in ("input_processors", "output_processors", "error_processors"):
         with pytest.raises(ConfigurationError, match=kind):
             Agent(id="a", **{kind: [bad]})
+
+
+class _Hooks:
+    """Hooks as methods, bound or not."""
+
+    def without_self() -> None:  # type: ignore[misc]
+        """Its author forgot both."""
+
+    def without_args(self) -> None:
+        """Its author forgot the arguments."""
+
+    def two(self, args: Any, more: Any) -> None:
+        """Wants more than there is."""
+
+    def named(self, args: Any, *, must: int) -> None:
+        """Wants what nobody gives."""
+
+    def good(self, args: Any, more: int = 1, *, may: int = 2) -> None:
+        """Can be called."""
+
+    def any_way(*given: Any) -> None:  # type: ignore[misc]
+        """Takes what comes."""
+
+    @staticmethod
+    def static(args: Any) -> None:
+        """Not bound."""
+
+    @classmethod
+    def of_class(cls, args: Any) -> None:
+        """Bound to the class."""
+
+    def yields(self, args: Any) -> Any:
+        yield args
+
+    async def yields_later(self, args: Any) -> Any:
+        yield args
+
+    def __call__(self, args: Any) -> None:
+        """The object itself is the hook."""
+
+
+class _YieldingCall:
+    def __call__(self, args: Any) -> Any:
+        yield args
+
+
+class _StaticCall:
+    @staticmethod
+    def __call__(args: Any) -> None:
+        """Called as it is."""
+
+
+def _taking(*names: str) -> Any:
+    def hook(args: Any, *more: Any, **named: Any) -> None:
+        """A wrapper that takes more than what it wraps."""
+
+    return functools.wraps(_Hooks.without_args)(hook)
+
+
+UNCALLABLE = {
+    "no self": _Hooks().without_self,
+    "no arguments": _Hooks().without_args,
+    "two": _Hooks().two,
+    "a keyword": _Hooks().named,
+    "a function of none": lambda: None,
+    "a full partial": functools.partial(_Hooks().good, 1, 2),
+    "a partial of two": functools.partial(lambda one, two, three: None, 1),
+}
+YIELDING = {
+    "generator": _Hooks().yields,
+    "async generator": _Hooks().yields_later,
+    "partial": functools.partial(_Hooks().yields),
+    "callable object": _YieldingCall(),
+}
+CALLABLE = {
+    "method": _Hooks().good,
+    "any": _Hooks().any_way,
+    "static": _Hooks().static,
+    "of the class": _Hooks().of_class,
+    "object": _Hooks(),
+    "static call": _StaticCall(),
+    "partial": functools.partial(lambda one, args: None, 1),
+    "partial of keywords": functools.partial(_Hooks().named, must=1),
+    "wrapper": _taking(),
+    "builtin": [].append,
+    "type": type,
+}
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("bad", UNCALLABLE)
+def test_hooks_that_cannot_be_called(hook: str, bad: str) -> None:
+    """R-008: one argument; told when the agent is built, with processor, hook and remedy."""
+    with pytest.raises(ConfigurationError, match=rf"'judge': {hook} must .*def {hook}\("):
+        Agent(id="a", **in_all_lists(Hook(hook, UNCALLABLE[bad], "judge")))
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("bad", YIELDING)
+def test_hooks_that_would_never_run(hook: str, bad: str) -> None:
+    """A `yield` left in a hook makes calling it do nothing: no guard may be lost like that."""
+    with pytest.raises(ConfigurationError, match=rf"'judge': {hook} has a `yield`"):
+        Agent(id="a", **in_all_lists(Hook(hook, YIELDING[bad], "judge")))
+
+
+@pytest.mark.parametrize("hook", [hook for hook in HOOKS if hook != "process_output_stream"])
+async def test_generators_that_could_not_be_seen(hook: str) -> None:
+    """R-189: the same behind a wrapper, found when the hook is called."""
+
+    def wrapper(args: Any) -> Any:
+        return _Hooks().yields(args)
+
+    answers = [[ConnectionError("lost")]] if hook == "process_api_error" else WITH_TOOL
+    agent = agent_with(PlayedModel(answers), Hook(hook, wrapper, "judge"))
+    if hook == "process_api_error":  # R-117: there it counts as declined
+        with pytest.raises(ConnectionError):
+            await agent.generate("go")
+        return
+    error = await failure_of(agent)
+    assert isinstance(error, ProcessorError) and error.processor_id == "judge"
+    assert "yield" in str(error)
+
+
+@pytest.mark.parametrize("good", CALLABLE)
+def test_hooks_of_all_kinds(good: str) -> None:
+    """R-006: whatever can be called with one argument may be a hook."""
+    for hook in HOOKS:
+        Agent(id="a", **in_all_lists(Hook(hook, CALLABLE[good])))
 
 
 NO_IDS = [7, "", None, ["x"]]

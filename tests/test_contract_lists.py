@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 from typing import Any
 
 import pytest
@@ -374,6 +376,15 @@ async def ending(how: str, agent: Agent, controller: AbortController) -> None:
             async for _ in run.full_stream:
                 break
         return
+    if how.startswith("dropped"):
+        run = await agent.stream("go")
+        if how == "dropped half read":
+            assert await anext(run.full_stream)
+        del run
+        gc.collect()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return
     options: dict[str, Any] = {}
     if how == "stopped":
         controller.abort()
@@ -394,6 +405,9 @@ ENDINGS = {
     "model failed": "failed",
     "stopped": "canceled",
     "left early": "canceled",
+    "dropped unread": "canceled",
+    "dropped half read": "canceled",
+    "dropped unread, blocked input": "tripwire",
     "empty input": "failed",
 }
 
@@ -404,7 +418,7 @@ async def test_an_extension_is_told_of_every_end(how: str) -> None:
     extension = Framework([])
 
     def misbehave(args: Any) -> None:
-        if how.startswith("blocked"):
+        if "blocked" in how:
             args.abort("no")
         if how.startswith("broken"):
             raise ValueError("broken")
@@ -422,3 +436,54 @@ async def test_an_extension_is_told_of_every_end(how: str) -> None:
     assert [status for _, status in extension.ended] == [ENDINGS[how]]
     (opening,) = extension.openings
     assert extension.ended[0][0] == opening.run_id
+
+
+@pytest.mark.parametrize("how", ["read", "unread"])
+async def test_every_extension_is_told_though_one_fails(
+    how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-233: the trouble of one is not that of the others; it is told, or logged."""
+    trouble, other = Framework([]), Framework([])
+
+    async def fail(run: Any) -> None:
+        raise RuntimeError("the disk is full")
+
+    trouble.run_ended = fail  # type: ignore[method-assign]
+    agent = Agent(id="a", model=ScriptedModel(["ok"]), extensions=[trouble, other])
+    if how == "read":
+        with pytest.raises(RuntimeError, match="disk"):
+            await agent.generate("go")
+    else:
+        await ending("dropped unread", agent, AbortController())
+        assert "a run that nobody read" in caplog.text
+    assert len(other.ended) == 1
+
+
+async def test_a_run_dropped_after_its_loop() -> None:
+    """R-233: when there is no loop left to tell it on, dropping a run is silent."""
+    agent = Agent(id="a", model=ScriptedModel(["ok"]), extensions=[Framework([])])
+
+    def elsewhere() -> None:
+        run = asyncio.run(_opened(agent))
+        del run
+        gc.collect()
+
+    await asyncio.to_thread(elsewhere)
+
+
+async def _opened(agent: Agent) -> Any:
+    return await agent.stream("go")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_processor_in_the_wrong_list(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    """R-014: it is accepted and does nothing there; that is said, once."""
+    hook = HOOKS[0] if kind != "input_processors" else HOOKS[8]
+    lost = only(hook, lambda args: None, id=f"lost in {kind}")
+    useful = Tap("tap", [])
+    with caplog.at_level(logging.WARNING, logger="procession"):
+        for _ in range(3):
+            Agent(id="a", **{kind: [useful, lost]})
+    (record,) = caplog.records
+    assert record.name == "procession"
+    assert lost.id in record.message and kind in record.message

@@ -233,10 +233,12 @@ IN_LOOP = [hook for hook in HOOKS if hook != "process_input"]
 
 
 @pytest.mark.parametrize("leaving", ["cancel", "aclose"])
-@pytest.mark.parametrize("hook", IN_LOOP)
-async def test_cut_off_while_the_violation_is_told(hook: str, leaving: str) -> None:
-    """R-170, R-171, R-186: the verdict counts from the moment it was given."""
-    run, chunks, judge = await _left_while_told(hook, leaving)
+@pytest.mark.parametrize(
+    ("hook", "retry"), [*((hook, False) for hook in IN_LOOP), *((hook, True) for hook in PLAIN[1:])]
+)
+async def test_cut_off_while_the_violation_is_told(hook: str, retry: bool, leaving: str) -> None:
+    """R-170, R-171, R-174, R-186: the verdict counts from the moment it was given."""
+    run, chunks, judge = await _left_while_told(hook, leaving, retry=retry)
     assert judge.begun.is_set()
     assert run.status == "tripwire" and run.tripwire.reason == "no"
     assert run.error is None and await run.finish_reason == "other"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import types
 from typing import Any
 
 import pytest
@@ -257,3 +258,32 @@ async def test_parallel_tools_that_end_backwards() -> None:
                 seen.append(f"{chunk.type} {chunk.payload.tool_call_id}")
     assert seen[:3] == ["done c3", "done c2", "done c1"]
     assert seen[3:] == ["tool-result c1", "tool-error c2", "tool-result c3"]
+
+
+async def _by_locals(args: Any, waiter: Waiter) -> None:
+    await waiter.wait(getattr(locals()["args"], "wri" + "ter"))
+
+
+async def _by_vars(args: Any, waiter: Waiter) -> None:
+    await waiter.wait(getattr(vars()["args"], "wri" + "ter"))
+
+
+async def _by_eval(args: Any, waiter: Waiter) -> None:
+    await waiter.wait(eval("args.writer"))
+
+
+async def _by_exec(args: Any, waiter: Waiter) -> None:
+    found: dict[str, Any] = {}
+    exec("found['it'] = args.writer")
+    await waiter.wait(found["it"])
+
+
+@pytest.mark.parametrize("way", [_by_locals, _by_vars, _by_eval, _by_exec])
+async def test_writers_found_without_their_name(way: Any) -> None:
+    """R-517: code that reaches its argument by another way is taken to write."""
+    waiter = Waiter()
+    hook = types.FunctionType(way.__code__, {**globals(), "waiter": waiter}, "hook")
+    hook.__defaults__ = (waiter,)
+    run = await agent_with(PlayedModel(TWO_STEPS), Hook("process_output_step", hook)).stream("go")
+    assert "data-note" in await waiter.read(run)
+    assert waiter.waits
