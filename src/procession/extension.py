@@ -49,7 +49,11 @@ class Extension(Protocol):
         ...
 
     async def run_ended(self, run: RunState, /) -> None:
-        """Called once per run, whatever its end; `run.status` tells which."""
+        """Called once per run, whatever its end; `run.status` tells which.
+
+        A run that was dropped before anybody had read it is told of on its event loop, in a task of
+        its own; what is raised then is logged. Without that loop there is nobody to call.
+        """
         ...
 
 

@@ -51,8 +51,12 @@ class CallOptions(TypedDict, total=False):
     `max_processor_retries` is the budget for all retries of the call (R-173). `memory` is
     `{"thread": id or {"id": …}, "resource": id}`. `system` and `context` add system text and
     messages to the agent's. `prepare_step` has the arguments and returns of `process_input_step`
-    (R-210). `structured_output={"schema": …}` asks the model for JSON of that schema. Callbacks may
-    be plain or async (R-554).
+    (R-210). `structured_output={"schema": …}` asks the model for JSON of that schema.
+
+    Callbacks may be plain or async (R-554). What one raises fails the run like what a hook raises:
+    the last chunk is `error`, `generate` raises it, and nothing is stored. It takes the place of an
+    error or a stop that it was told of. A `TripWire` blocks the run: in `on_step_finish` the step
+    that was just accepted, in `on_finish` the whole answer; it leads to no other attempt.
     """
 
     max_steps: int

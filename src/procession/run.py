@@ -90,31 +90,18 @@ class Run:
     @property
     def full_stream(self) -> AsyncGenerator[Chunk, None]:
         """All delivered chunks, from the beginning each time (R-537)."""
-        return self._chunks()
+        return self._tape.read()
 
     def __aiter__(self) -> AsyncIterator[Chunk]:
-        return self._chunks()
+        return self._tape.read()
 
     @property
     def text_stream(self) -> AsyncGenerator[str, None]:
         """The text of all text deltas, after processors (R-538)."""
         return self._texts()
 
-    async def _chunks(self) -> AsyncGenerator[Chunk, None]:
-        tape = self._tape
-        delivered = tape.chunks
-        position = 0
-        while True:
-            while position < len(delivered):
-                chunk = delivered[position]
-                position += 1
-                yield chunk
-            if tape.ended:
-                return
-            await tape.pull()
-
     async def _texts(self) -> AsyncGenerator[str, None]:
-        async for chunk in self._chunks():
+        async for chunk in self._tape.read():
             if chunk.type == "text-delta":
                 yield chunk.payload.text
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from typing import TYPE_CHECKING, Any
 
 from .aio import current_task
@@ -60,32 +61,49 @@ class Tape:
         self._watched = "on_chunk" in self._state.callbacks
         self._events = asyncio.get_running_loop() if self._state.extensions else None
 
-    async def pull(self) -> None:
-        """Let the engine go on until it has delivered something, or has ended."""
-        if self._busy:
-            await self._turn()
-            return
-        stop = self._state.interruption
-        stop.puller = current_task(asyncio.get_running_loop())
-        self._busy = True
-        try:
-            batch = await self._engine.__anext__()
-            self.chunks += batch
-            if self._watched:
-                await self._show(batch)
-        except StopAsyncIteration:
-            self.ended = True
-        except BaseException:
-            self.ended = True
-            raise
-        finally:
-            stop.puller = None
-            self._free()
+    async def read(self, *, silently: bool = False) -> AsyncGenerator[Chunk, None]:
+        """All chunks, from the first one on. `silently`: none, the run only goes on to its end.
+
+        This is the only place that pulls.
+        """
+        chunks = self.chunks
+        stop, advance = self._state.interruption, self._engine.__anext__
+        loop = asyncio.get_running_loop()
+        position = sys.maxsize if silently else 0
+        while True:
+            while position < len(chunks):
+                chunk = chunks[position]
+                position += 1
+                yield chunk
+            if self.ended:
+                return
+            if self._busy:
+                await self._turn()
+                continue
+            self._busy = True
+            stop.puller = current_task(loop)
+            try:
+                batch = await advance()
+                chunks += batch
+                if self._watched:
+                    await self._show(batch)
+            except StopAsyncIteration:
+                self.ended = True
+            except BaseException:
+                self.ended = True
+                raise
+            finally:
+                stop.puller = None
+                self._busy = False
+                if self._others:
+                    self._wake_others()
 
     async def drain(self) -> None:
         """Let the run go on to its end."""
-        while not self.ended:
-            await self.pull()
+        if self.ended:
+            return
+        async for _ in self.read(silently=True):
+            pass
 
     async def close(self) -> None:
         """Stop the run, if it has not ended: the connection is closed, tools are stopped."""
@@ -102,7 +120,8 @@ class Tape:
                 cut_off(self._state)
                 await settle(self._state)
         finally:
-            self._free()
+            self._busy = False
+            self._wake_others()
 
     async def _show(self, batch: list[Chunk]) -> None:
         """Call `on_chunk`; what it raises is raised in the engine, which ends the run with it."""
@@ -122,13 +141,11 @@ class Tape:
         self._others.append(turn)
         await turn
 
-    def _free(self) -> None:
-        self._busy = False
-        if self._others:
-            others, self._others = self._others, []
-            for turn in others:
-                if not turn.done():
-                    turn.set_result(None)
+    def _wake_others(self) -> None:
+        others, self._others = self._others, []
+        for turn in others:
+            if not turn.done():
+                turn.set_result(None)
 
     def __del__(self) -> None:
         """A run that is dropped before anybody has read it has no end of its own.
