@@ -96,7 +96,10 @@ class Filter:
         self.passed: list[Any] = []
 
     async def process_output_stream(self, args: Any) -> Any:
-        part = args.part
+        return self.judge(args.part)
+
+    def judge(self, part: Any) -> Any:
+        """What becomes of a chunk."""
         self.offered.append(part)
         number = len(self.offered)
         if number % self.every == 1 and part.type != "step-finish":
@@ -107,11 +110,34 @@ class Filter:
         return part
 
 
+class PlainFilter(Filter):
+    """The same, plain."""
+
+    def process_output_stream(self, args: Any) -> Any:  # type: ignore[override]
+        return self.judge(args.part)
+
+
+class Onlooker:
+    """A plain hook, and no other: nothing but the chunk path is used."""
+
+    process_data_parts = True
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        self.offered: list[Any] = []
+
+    def process_output_stream(self, args: Any) -> Any:
+        self.offered.append(args.part)
+        return args.part
+
+
 async def check_one_gate(
-    answers: Sequence[Any], sizes: Sequence[int] = (1,), every: int = 5
+    answers: Sequence[Any], sizes: Sequence[int] = (1,), every: int = 5, plain: bool = False
 ) -> None:
     """What is delivered is what the last processor passed on; each text is the same everywhere."""
-    first, filter, last = Tap("first"), Filter("filter", every), Tap("last")
+    tap: Any = Onlooker if plain else Tap
+    first, last = tap("first"), tap("last")
+    filter = (PlainFilter if plain else Filter)("filter", every)
     agent = agent_with(PlayedModel(answers, sizes), first, filter, last)
     run = await agent.stream("go")
     delivered = [chunk async for chunk in run]

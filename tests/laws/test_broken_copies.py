@@ -65,6 +65,12 @@ async def test_a_chunk_that_leaves_early(monkeypatch: pytest.MonkeyPatch) -> Non
     await noticed(check_one_gate(TWO_STEPS, every=50))
 
 
+async def test_a_piece_that_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all hooks are plain, pieces of text go past them."""
+    monkeypatch.setattr(Gate, "ask", lambda self, chunk: chunk)
+    await noticed(check_one_gate(TWO_STEPS, every=50, plain=True))
+
+
 async def test_a_chunk_that_is_not_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The closing chunk of a step goes past the processors."""
     offer = Gate.offer
@@ -173,14 +179,14 @@ async def test_calls_that_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_chunks_that_get_dearer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each chunk looks at all those before it."""
-    ask, past = Gate.ask, list[Any]()
+    offer, past = Gate.offer, list[Any]()
 
-    def quadratic(self: Gate, chunk: Any) -> Any:
+    async def quadratic(self: Gate, chunk: Any, **options: Any) -> Any:
         past.append(chunk)
         assert all(map(len, (seen.type for seen in past)))
-        return ask(self, chunk)
+        return await offer(self, chunk, **options)
 
-    monkeypatch.setattr(Gate, "ask", quadratic)
+    monkeypatch.setattr(Gate, "offer", quadratic)
     await noticed(check_linear(many_chunks, (100, 200, 400), 1.05))
 
 

@@ -24,11 +24,11 @@ from tests.laws.kit import (
 from tests.laws.strategies import conversations, played, seeds, sizes
 
 
-@given(conversations(), seeds, sizes, st.integers(2, 7))
-@settings(max_examples=60, deadline=None)
-def test_any_conversation(steps: Any, seed: int, sizes: list[int], every: int) -> None:
+@given(conversations(), seeds, sizes, st.integers(2, 7), st.booleans())
+@settings(max_examples=80, deadline=None)
+def test_any_conversation(steps: Any, seed: int, sizes: list[int], every: int, plain: bool) -> None:
     """R-122 to R-126, G-B: offered once, in order; delivered, resulting and stored texts agree."""
-    run_async(check_one_gate(played(steps, seed), sizes, every))
+    run_async(check_one_gate(played(steps, seed), sizes, every, plain))
 
 
 async def test_every_hook_runs() -> None:
