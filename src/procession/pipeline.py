@@ -104,7 +104,13 @@ class Chain(tuple[Link, ...]):
 class Pipeline:
     """The compiled processors of an agent or a call; immutable, shared by concurrent runs."""
 
-    __slots__ = (*HOOKS, "changes_messages", "has_error_processors", "is_empty")
+    __slots__ = (
+        *HOOKS,
+        "changes_messages",
+        "has_error_processors",
+        "is_empty",
+        "lets_writers_out",
+    )
 
     process_input: Chain
     process_input_step: Chain
@@ -141,6 +147,9 @@ class Pipeline:
         self.has_error_processors = bool(errors)
         self.changes_messages = any(getattr(self, name) for name in HOOKS)
         """Whether some hook could change the message list."""
+        links = [link for name in HOOKS for link in getattr(self, name)]
+        self.lets_writers_out = any(may_write(link.hook) for link in links)
+        """Whether some hook could write, even long after it has returned."""
         self.is_empty = not (ins or outs or errors)
 
 

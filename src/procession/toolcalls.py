@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from contextlib import suppress
+from contextvars import copy_context
+from itertools import islice
+from types import coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET, Struct
 
@@ -16,10 +20,9 @@ from .records import clean_json, clean_text
 from .tools import Tool, ToolContext
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import Coroutine, Generator, Sequence
 
     from .answer import Call
-    from .chunks import Chunk
     from .run_state import RunState
     from .step import Step
 
@@ -27,6 +30,10 @@ __all__ = ["Outcome", "ToolRunner"]
 
 CONCURRENCY = 10
 """How many tools run at the same time (R-217)."""
+NAMES_SHOWN = 50
+"""How many tools are named to a model that asked for one that does not exist."""
+
+T = TypeVar("T")
 
 
 class Outcome(Struct):
@@ -47,7 +54,7 @@ class ToolRunner:
     def __init__(self, run: RunState, step: Step) -> None:
         self._run = run
         self._tools = step.usable_tools()
-        self._slots = asyncio.Semaphore(CONCURRENCY)
+        self._waiting: deque[Call] = deque()
         self._tasks: dict[str, asyncio.Task[Outcome]] = {}
         self._stop = AbortController()
         self._undo = lambda: None
@@ -63,6 +70,7 @@ class ToolRunner:
     async def __aexit__(self, *_: object) -> None:
         self._undo()
         self._run.outbox.let_go()
+        self._waiting.clear()
         left = [task for task in self._tasks.values() if not task.done()]
         if left:
             self._stop.abort("the run was closed")
@@ -73,35 +81,67 @@ class ToolRunner:
                 task.exception()  # read, so that nobody is told it was lost
 
     def start(self, calls: Sequence[Call]) -> None:
-        """Start all calls, in their order; at most `CONCURRENCY` run at a time."""
-        for call in calls:
-            self._tasks[call.id] = asyncio.create_task(self._limited(call))
+        """Start all calls, in their order; at most `CONCURRENCY` run at a time.
 
-    async def outcome(self, call: Call, found: list[Outcome]) -> AsyncGenerator[list[Chunk], None]:
-        """Wait for one call; yields what tools write, and leaves the outcome in `found`."""
-        task = self._tasks[call.id]
-        async with aclosing(self._run.outbox.until_done(task)) as written:
-            async for batch in written:
-                yield batch
-        if task.cancelled():
-            found.append(Outcome("error", error=ToolError(f"tool {call.name!r} was cancelled")))
-        else:
-            found.append(task.result())
+        A call with nobody beside it needs no task: it runs where its outcome is waited for.
+        """
+        if len(calls) == 1 and not self._may_write(calls[0]):
+            return
+        self._waiting += calls
+        for _ in calls[:CONCURRENCY]:
+            self._start_next()
 
-    async def _limited(self, call: Call) -> Outcome:
-        async with self._slots:
-            try:
-                return await self._execute(call)
-            except TripWire as wire:  # a verdict does not wait for the tools before it
-                self._run.verdict = wire
-                self._run.outbox.wake()
+    def task_of(self, call: Call) -> asyncio.Task[Outcome] | None:
+        """The task that runs a call; it is there once all calls before have come to their end."""
+        return self._tasks.get(call.id)
+
+    async def outcome(self, call: Call) -> Outcome:
+        """How a call has ended, whose task is done if it has one; raises a verdict."""
+        task = self._tasks.get(call.id)
+        if task is None:
+            return await self._in_place(call)
+        return _cancelled(call) if task.cancelled() else task.result()
+
+    async def _in_place(self, call: Call) -> Outcome:
+        """Run a call within the pull, whose cancellation counts even if the tool swallows it."""
+        puller = asyncio.current_task()
+        assert puller is not None
+        before = puller.cancelling()
+        try:
+            outcome = await apart(self._run_one(call))
+        except asyncio.CancelledError:
+            if puller.cancelling() > before:
                 raise
+            return _cancelled(call)
+        if puller.cancelling() > before:
+            raise asyncio.CancelledError
+        return outcome
+
+    def _may_write(self, call: Call) -> bool:
+        """Whether someone may write while the call runs: the tool itself, or a hook's own task."""
+        run, tool = self._run, self._tools.get(call.name)
+        takes_context = tool is not None and tool.takes_context
+        return takes_context or run.pipeline.lets_writers_out or run.step_chain.writes
+
+    def _start_next(self) -> None:
+        call = self._waiting.popleft()
+        self._tasks[call.id] = asyncio.create_task(self._run_one(call))
+
+    async def _run_one(self, call: Call) -> Outcome:
+        try:
+            return await self._execute(call)
+        except TripWire as wire:  # a verdict does not wait for the tools before it
+            self._run.verdict = wire
+            raise
+        finally:
+            if self._waiting:
+                self._start_next()
+            self._run.outbox.wake()
 
     async def _execute(self, call: Call) -> Outcome:
         tool = self._tools.get(call.name)
         if tool is None:
-            names = ", ".join(self._tools) or "none"
-            return _failed(f"There is no tool {call.name!r}. Available tools: {names}")
+            return _failed(f"There is no tool {call.name!r}. Available tools: {self._names()}")
         if tool.execute is None:
             return Outcome("client")
         if call.arguments is UNSET:
@@ -118,6 +158,12 @@ class ToolRunner:
         except ConfigurationError as error:
             return Outcome("error", error=error)
         return await self._call(tool, call, arguments)
+
+    def _names(self) -> str:
+        """The tools' names, as many as a model can be expected to read."""
+        names = list(islice(self._tools, NAMES_SHOWN))
+        more = len(self._tools) - len(names)
+        return (", ".join(names) or "none") + (f", and {more} more" if more else "")
 
     async def _call(self, tool: Tool, call: Call, arguments: Any) -> Outcome:
         run = self._run
@@ -145,8 +191,27 @@ class ToolRunner:
         return Outcome("result", value=value)
 
 
+@coroutine
+def apart(work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    """Await a coroutine in a context of its own, as a task would, without making one."""
+    step, resume, value = copy_context().run, work.send, None
+    while True:
+        try:
+            awaited = step(resume, value)
+        except StopIteration as end:
+            return end.value
+        try:
+            resume, value = work.send, (yield awaited)
+        except BaseException as error:
+            resume, value = work.throw, error
+
+
 def _failed(problem: str) -> Outcome:
     return Outcome("error", error=ToolError(problem))
+
+
+def _cancelled(call: Call) -> Outcome:
+    return _failed(f"tool {call.name!r} was cancelled")
 
 
 def error_text(error: BaseException) -> str:

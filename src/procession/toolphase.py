@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from .chunks import Chunk, ToolErrorPayload, ToolResultPayload
-from .delivery import deliver
+from .delivery import pass_on
 from .pipeline import fold
 from .processor import ProcessToolResultArgs
 from .records import clean_json
@@ -34,19 +34,27 @@ async def use_tools(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], No
     calls = [call for call in step.answer.calls.values() if _stands(run, step, call)]
     if not calls:
         return
+    writes = run.gate.writes or run.pipeline.process_tool_result.writes
     async with ToolRunner(run, step) as tools:
         tools.start(calls)
         for call in calls:
-            found: list[Outcome] = []
             started = perf_counter()
-            async with aclosing(tools.outcome(call, found)) as written:
-                async for batch in written:
-                    yield batch
+            if (task := tools.task_of(call)) is not None:
+                async with aclosing(run.outbox.until_done(task)) as written:
+                    async for batch in written:
+                        yield batch
+            outcome = await tools.outcome(call)
             if run.observer is not None:
-                _report(run, call, found[0], started)
-            async with aclosing(_hand_on(run, step, call, found[0])) as handed:
-                async for batch in handed:
-                    yield batch
+                _report(run, call, outcome, started)
+            work = _hand_on(run, step, call, outcome)
+            if writes:
+                async with aclosing(run.outbox.attend(work)) as written:
+                    async for batch in written:
+                        yield batch
+            else:
+                await work
+            if run.out:
+                yield run.take_out()
 
 
 def _stands(run: RunState, step: Step, call: Call) -> bool:
@@ -61,9 +69,8 @@ def _stands(run: RunState, step: Step, call: Call) -> bool:
     return not call.executed
 
 
-async def _hand_on(
-    run: RunState, step: Step, call: Call, outcome: Outcome
-) -> AsyncGenerator[list[Chunk], None]:
+async def _hand_on(run: RunState, step: Step, call: Call, outcome: Outcome) -> None:
+    """Judge an outcome, store it in the message, and offer it as a chunk."""
     if outcome.kind == "client":
         step.waits_for_client = True
         return
@@ -76,16 +83,8 @@ async def _hand_on(
         chunk = _error_chunk(call, outcome.error)
     else:
         value = outcome.value
-        if outcome.kind == "result" and run.pipeline.process_tool_result:
-            judged: list[Any] = []
-            work = _judge_into(run, step, call.part, value, judged)
-            if run.pipeline.process_tool_result.writes:
-                async with aclosing(run.outbox.attend(work)) as written:
-                    async for batch in written:
-                        yield batch
-            else:
-                await work
-            value = judged[0]
+        if outcome.kind == "result":
+            value = await judge_result(run, step, call.part, value, None)
         part = find_call(run, call.id) or call.part
         part.tool_invocation.state = "result"
         part.tool_invocation.result = value
@@ -94,18 +93,10 @@ async def _hand_on(
         chunk = _result_chunk(call, value)
     chunk.run_id = run.run_id
     passed: list[Chunk] = []
-    async with aclosing(deliver(run, chunk, passed)) as delivered:
-        async for batch in delivered:
-            yield batch
+    await pass_on(run, chunk, passed)
     if chunk.type == "tool-result":
         kept = [through for through in passed if through.type == chunk.type]
         step.outcomes.append(kept[0] if kept else chunk)
-
-
-async def _judge_into(
-    run: RunState, step: Step, part: ToolInvocationPart, result: Any, found: list[Any]
-) -> None:
-    found.append(await judge_result(run, step, part, result, None))
 
 
 async def judge_result(
