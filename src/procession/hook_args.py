@@ -68,7 +68,7 @@ class HookArgs(Generic[M]):
 
     An argument object is valid during the call it was made for: the engine fills it anew for the
     next one. What does not apply is `None`, so reading a documented attribute never fails (R-008).
-    For tests of your own hooks, make one with what you need: `ProcessOutputStepArgs(text="")`.
+    For tests of your own hooks, `procession.testing.hook_args` makes one with everything in place.
     """
 
     message_list: MessageList = ABSENT

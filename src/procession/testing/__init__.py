@@ -1,9 +1,10 @@
-"""Tools for tests: a model that answers from a script, an observer that keeps what it sees.
+"""Tools for tests: a scripted model, arguments for one hook, an observer that keeps what it sees.
 
 They need no network and no key, and are as public as the rest of the package.
 """
 
 from .answers import Answer, Script, answer, text, tool_call
+from .hooks import RecordingWriter, hook_args
 from .recording import RecordingObserver, collect
 from .scripted_model import RecordedCall, ScriptedModel
 
@@ -11,10 +12,12 @@ __all__ = [
     "Answer",
     "RecordedCall",
     "RecordingObserver",
+    "RecordingWriter",
     "Script",
     "ScriptedModel",
     "answer",
     "collect",
+    "hook_args",
     "text",
     "tool_call",
 ]

@@ -1,0 +1,129 @@
+"""What a hook needs to be called alone: an argument object with everything in its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..chunks import Usage
+from ..message_list import MessageList
+from ..messages import joined_text
+from ..outbox import data_chunk
+from ..processor import (
+    HookArgs,
+    ProcessInputArgs,
+    ProcessLLMRequestArgs,
+    ProcessOutputResultArgs,
+    ProcessOutputStepArgs,
+    ProcessOutputStreamArgs,
+    ProcessToolResultArgs,
+)
+from ..request_context import RequestContext
+from ..results import OutputResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..chunks import Chunk
+    from ..signals import Signal
+
+__all__ = ["RecordingWriter", "hook_args"]
+
+A = TypeVar("A", bound=HookArgs[Any])
+
+
+class RecordingWriter:
+    """A writer without a client: keeps what a hook writes, in order."""
+
+    def __init__(self) -> None:
+        self.chunks: list[Chunk] = []
+
+    async def custom(
+        self, chunk: Chunk | Mapping[str, Any], options: Mapping[str, Any] | None = None
+    ) -> None:
+        """Keep a `data-…` chunk; another type raises `InputError`, as in a run."""
+        self.chunks.append(data_chunk(chunk))
+
+
+_EMPTY: Mapping[str, Callable[[], Any]] = {
+    "state": dict,
+    "steps": list,
+    "tools": dict,
+    "tool_choice": lambda: "auto",
+    "model_settings": dict,
+    "chunks": list,
+    "warnings": list,
+    "finish_reason": lambda: "stop",
+    "tool_calls": list,
+    "usage": Usage,
+    "args": dict,
+}
+"""What an argument is in a run of which nothing is known, by name."""
+
+
+_AFTER_THE_ANSWER = (
+    ProcessOutputStreamArgs,
+    ProcessOutputStepArgs,
+    ProcessToolResultArgs,
+    ProcessOutputResultArgs,
+)
+
+
+def hook_args(kind: type[A], /, **values: Any) -> A:
+    """An argument object for a hook that is called alone, as in a run that has just begun.
+
+    What is not given is there, and empty: `state`, `request_context`, `message_list`, a
+    `RecordingWriter` (none for `process_input`), the lists. `messages` is anything that a run takes
+    as input; in output hooks those of the assistant are the answer's. `request_context` may be a
+    mapping. What does not apply without a run stays `None`: `model`, `abort_signal`. Raises
+    `ConfigurationError` for a name that the hook has no argument of.
+    """
+    messages = values.pop("message_list", None) or MessageList()
+    _fill(messages, kind, values.pop("messages", None), values.pop("system_messages", None))
+    context = values.pop("request_context", None)
+    if not isinstance(context, RequestContext):
+        context = RequestContext(context)
+    found: dict[str, Any] = {
+        "message_list": messages,
+        "request_context": context,
+        "run_id": "run",
+        "processor_id": "processor",
+        "writer": None if issubclass(kind, ProcessInputArgs) else RecordingWriter(),
+        "send_signal": _sender(messages),
+    }
+    found |= {name: make() for name, make in _EMPTY.items() if hasattr(kind, name)}
+    found |= _derived(kind, messages, values)
+    args = kind(**{**found, **values})
+    shown, system = messages.shown()
+    args.shown = (messages.response_messages() if kind.only_response else shown, system)
+    return args
+
+
+def _fill(messages: MessageList, kind: type[HookArgs[Any]], given: Any, system: Any) -> None:
+    entered = MessageList().add(given, "input")
+    for message in entered.get.all.db():
+        answered = message.role == "assistant" and issubclass(kind, _AFTER_THE_ANSWER)
+        messages.add(message, "response" if answered else "input")
+    messages.add_system(entered.get_all_system_messages())
+    messages.add_system(system)
+
+
+def _derived(
+    kind: type[HookArgs[Any]], messages: MessageList, given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What follows from the rest."""
+    if issubclass(kind, ProcessLLMRequestArgs):
+        return {"prompt": messages.provider_prompt()}
+    if issubclass(kind, ProcessOutputStreamArgs) and "part" in given:
+        return {"stream_parts": [given["part"]]}
+    if issubclass(kind, ProcessOutputResultArgs):
+        text = joined_text(messages.response_messages())
+        result = OutputResult(text=text, usage=Usage(), finish_reason="stop", steps=[])
+        return {"result": result}
+    return {}
+
+
+def _sender(messages: MessageList) -> Callable[..., Any]:
+    async def send_signal(signal: Any) -> Signal:
+        return messages.add_signal(signal, "input")
+
+    return send_signal
