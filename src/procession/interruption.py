@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from .errors import TripWire
-
 if TYPE_CHECKING:
     from .abort_signal import AbortSignal
 
@@ -51,10 +49,16 @@ class Interruption:
 
     def is_behind(self, error: BaseException) -> bool:
         """Whether `error` is how a stop shows; a caller's own cancellation is not."""
-        if isinstance(error, Interrupted):
-            return True
-        if not self._fired or isinstance(error, GeneratorExit | TripWire):
-            return False
-        if isinstance(error, asyncio.CancelledError) and self._puller is not None:
-            return self._puller.uncancel() == 0
+        if not self._fired:
+            return isinstance(error, Interrupted)
+        others = self.take_back()
+        if isinstance(error, asyncio.CancelledError):
+            return others == 0
         return isinstance(error, Exception)
+
+    def take_back(self) -> int | None:
+        """Undo our cancellation, however it showed: the task that read goes on, and is not to look
+        like one that was asked to end. Returns how many others have asked for that.
+        """
+        puller, self._puller = self._puller, None
+        return None if puller is None else puller.uncancel()

@@ -92,6 +92,7 @@ class Loop:
         except BaseException as error:
             last = await self._last_words(error)
         finally:
+            run.interruption.take_back()
             await settle(run)
         yield last
 

@@ -6,6 +6,8 @@ import asyncio
 import gc
 import threading
 import weakref
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -176,6 +178,67 @@ async def test_a_hook_that_ignores_cancellation() -> None:
     await run.aclose()
     assert done == ["done"]
     await others_done(before)
+
+
+class _Unwilling(PlayedModel):
+    """Its transport makes an error of its own out of a cancellation."""
+
+    async def stream(self, request: Any) -> Any:
+        try:
+            async for read in super().stream(request):
+                yield read
+        except asyncio.CancelledError:
+            raise ConnectionError("closed") from None
+
+
+async def _waits(begun: asyncio.Event, how: str, args: Any) -> None:
+    begun.set()
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        if how == "abort":
+            args.abort("no")
+        if how == "error":
+            raise ValueError("cancelled") from None
+        if how == "let":
+            raise
+
+
+@pytest.mark.parametrize("where", ["model", "process_input_step", "process_output_result"])
+@pytest.mark.parametrize("how", ["let", "abort", "error", "swallow"])
+async def test_no_cancellation_is_left(where: str, how: str) -> None:
+    """Law 6: whatever becomes of it, the reader's task does not look like one that is to end."""
+    begun = asyncio.Event()
+    model = (_Unwilling if how == "error" else PlayedModel)([[*said("x", "y"), end()]])
+    hooks: list[Any] = []
+    if where == "model":
+        model.hang_at, begun = 2, model.hanging
+    else:
+
+        async def swallows(args: Any) -> None:  # runs inside the pull: it cannot write
+            begun.set()
+            with suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+        hook = swallows if how == "swallow" else partial(_waits, begun, how)
+        hooks.append(Hook(where, hook))
+    run = await agent_with(model, *hooks).stream("go")
+
+    async def read() -> int:
+        await run.consume_stream()
+        task = asyncio.current_task()
+        assert task is not None
+        await asyncio.sleep(0)
+        return task.cancelling()
+
+    reader = asyncio.create_task(read())
+    await begun.wait()
+    async with asyncio.timeout(2):
+        await run.aclose()
+        assert await reader == 0
+    blocked = how == "abort" and where != "model"
+    done = how == "swallow" and where == "process_output_result"
+    assert run.status == ("tripwire" if blocked else "success" if done else "canceled")
 
 
 async def test_no_threads_are_left() -> None:
