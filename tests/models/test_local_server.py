@@ -49,11 +49,13 @@ from procession.models import local_server
 server = shared_server()
 server._weights = Path("example.gguf")
 asyncio.run(server.start())
-print(server.url, flush=True)
 """
+
+TELLS = f"{PARENT}print(server.url, flush=True)"
 
 WAITS = f"""{PARENT}
 try:
+    print(server.url, flush=True)
     time.sleep(60)
 except KeyboardInterrupt:
     try:
@@ -63,14 +65,14 @@ except KeyboardInterrupt:
         print("running", flush=True)
 """
 
-FORKS = f"""{PARENT}
+FORKS = f"""{TELLS}
 if os.fork() == 0:
     sys.exit()  # runs what the parent has registered for its own end
 os.wait()
 print("running" if server.running else "gone", flush=True)
 """
 
-HOLDS_THE_PIPE = f"""{PARENT}
+HOLDS_THE_PIPE = f"""{TELLS}
 if os.fork() == 0:
     time.sleep(60)
 print(os.getpid(), flush=True)
@@ -132,7 +134,7 @@ def gone(url: str) -> bool:
 
 @pytest.mark.usefixtures("native")
 def test_ends_with_a_parent_that_ends() -> None:
-    with parent_of(PARENT) as (parent, url):
+    with parent_of(TELLS) as (parent, url):
         assert parent.wait(10) == 0
         assert gone(url)
 
