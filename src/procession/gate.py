@@ -81,7 +81,6 @@ class Gate:
 
     __slots__ = (
         "_attempt",
-        "_is_plain",
         "_keeps_parts",
         "_posts",
         "_run",
@@ -90,6 +89,7 @@ class Gate:
         "_turns",
         "at",
         "is_open",
+        "is_plain",
         "late",
         "seen",
         "writes",
@@ -114,7 +114,8 @@ class Gate:
         self._turns: list[asyncio.Future[None]] = []
         self._attempt = run.retry_count
         chain = run.chain_of_stream()
-        self._is_plain = not any(link.is_async for link in chain)
+        self.is_plain = not any(link.is_async for link in chain)
+        """Whether `ask` can be of use."""
         self._keeps_parts = any(link.looks_back for link in chain)
         self._stopped: tuple[_Post, Any] | None = None
         self._posts = [self._post(i, link) for i, link in enumerate(chain)]
@@ -137,9 +138,7 @@ class Gate:
         """
         run = self._run
         self._stopped = None
-        if not self._is_plain or self.at != IDLE:
-            return PENDING
-        if run.retry_count != self._attempt or run.verdict is not None:
+        if self.at != IDLE or run.retry_count != self._attempt or run.verdict is not None:
             return PENDING
         if self._keeps_parts:
             self.seen.append(_frozen(chunk))

@@ -246,7 +246,10 @@ class ProcessOutputStreamArgs(HookArgs[M]):
     """Arguments of `process_output_stream`, which sees every chunk (R-120)."""
 
     part: Chunk = ABSENT
-    """The chunk; return it, changed or not, or another one, or `None` to drop it (R-122)."""
+    """The chunk; return it, changed or not, or another one, or `None` to drop it (R-122).
+
+    A list of chunks takes its place: what was held back goes before the chunk that ends its block.
+    """
     stream_parts: Sequence[Chunk] = ABSENT
     """All chunks of this run so far as they entered the chain, this one included (R-121)."""
 

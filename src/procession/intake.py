@@ -90,9 +90,14 @@ class Intake:
                 text = payload.text
             chunk.run_id = self._run_id
             chunk.from_ = "AGENT"
-            passed = chunk if gate.is_open else gate.ask(chunk)
-            if passed is PENDING:
-                passed = await gate.finish(chunk)
+            if gate.is_open:
+                passed = chunk
+            elif gate.is_plain:
+                passed = gate.ask(chunk)
+                if passed is PENDING:
+                    passed = await gate.finish(chunk)
+            else:
+                passed = await gate.offer(chunk)
             if (
                 passed is chunk
                 and chunk.payload is payload

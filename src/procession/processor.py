@@ -139,6 +139,7 @@ class ProcessAPIErrorResult(Struct, kw_only=True):
 if TYPE_CHECKING:
     ProcessInputResult = list[Message] | MessageList | InputResult | Mapping[str, Any] | None
     ProcessorMessageResult = list[Message] | MessageList | None
+    ProcessOutputStreamResult = Chunk | Sequence[Chunk] | None
     ProcessOutputStepResult = ProcessorMessageResult | InputResult | Mapping[str, Any]
     ProcessLLMResponseResult: TypeAlias = None
     StepReturn = ProcessInputStepResult | Mapping[str, Any] | list[Message] | MessageList | None
@@ -147,6 +148,7 @@ if TYPE_CHECKING:
 else:
     # Names for annotations (R-230); at run time hooks' returns are checked where they arrive.
     ProcessInputResult = ProcessorMessageResult = ProcessOutputStepResult = Any
+    ProcessOutputStreamResult = Any
     ProcessLLMResponseResult = None
 
 
@@ -212,7 +214,7 @@ class HasProcessOutputStream(_Named, Protocol[M]):
 
     def process_output_stream(
         self, args: ProcessOutputStreamArgs[M], /
-    ) -> Chunk | Awaitable[Chunk | None] | None: ...
+    ) -> ProcessOutputStreamResult | Awaitable[ProcessOutputStreamResult]: ...
 
 
 class HasProcessOutputStep(_Named, Protocol[M]):
