@@ -162,3 +162,103 @@ async def test_the_deepest_values() -> None:
         assert run.error is None or isinstance(run.error, ModelError)
         msgspec.json.encode([chunk.to_json() for chunk in chunks])
         msgspec.json.encode([m.to_json() for m in run.message_list.messages()])
+
+
+# ── what stream hooks make of a chunk ──────────────────────────────────────────────────────────
+
+
+def edited(change: Any) -> Hook:
+    """A hook that changes text deltas in place."""
+
+    def hook(args: Any) -> Any:
+        if args.part.type == "text-delta":
+            change(args.part)
+        return args.part
+
+    return Hook("process_output_stream", hook)
+
+
+def replaced(make: Any) -> Hook:
+    """A hook that puts another chunk in the place of text deltas."""
+
+    def hook(args: Any) -> Any:
+        return make(args.part) if args.part.type == "text-delta" else args.part
+
+    return Hook("process_output_stream", hook)
+
+
+def set_text(value: Any) -> Any:
+    return lambda part: setattr(part.payload, "text", value)
+
+
+@pytest.mark.parametrize("listeners", [0, 1])
+@pytest.mark.parametrize(
+    "hook",
+    [
+        edited(set_text("a\0b\ud800")),
+        replaced(lambda part: text("a\0b\ud800")),
+        replaced(lambda part: [text("a\0"), text("b\ud800")]),
+        replaced(lambda part: {"type": "text-delta"} and text("a\0b\ud800")),
+    ],
+)
+async def test_texts_that_hooks_make_are_clean(hook: Hook, listeners: int) -> None:
+    """R-312: NUL and lone surrogates become U+FFFD wherever a text enters, by a hook too."""
+    taps = [Tap() for _ in range(listeners)]
+    run = await agent_with(PlayedModel([[*said("x"), end()]]), hook, *taps).stream("go")
+    found = [chunk async for chunk in run]
+    assert await run.text == "a\ufffdb\ufffd"
+    msgspec.json.encode([chunk.to_json() for chunk in found])
+
+
+SPOILT: list[Any] = [
+    ("payload", edited(lambda part: setattr(part, "payload", None))),
+    ("payload", edited(lambda part: setattr(part, "payload", BlockPayload(id="t")))),
+    ("text", edited(set_text(5))),
+    ("text", edited(set_text(None))),
+    ("payload", replaced(lambda part: Chunk("text-delta", None))),
+    ("payload", replaced(lambda part: Chunk("text-delta", BlockPayload(id="t")))),
+    ("payload", replaced(lambda part: Chunk("tool-call", DeltaPayload(id="t", text="x")))),
+    ("text", replaced(lambda part: text(5))),  # type: ignore[arg-type]
+    ("type", replaced(lambda part: Chunk(5, None))),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("listeners", [0, 1])
+@pytest.mark.parametrize(("place", "hook"), SPOILT)
+async def test_chunks_that_hooks_spoil(place: str, hook: Hook, listeners: int) -> None:
+    """R-130: the run fails, and the error names the hook and what does not fit."""
+    taps = [Tap() for _ in range(listeners)]
+    run = await agent_with(PlayedModel([[*said("x"), end()]]), hook, *taps).stream("go")
+    await run.consume_stream()
+    assert run.status == "failed"
+    assert "process_output_stream" in str(run.error) and place in str(run.error), run.error
+
+
+@pytest.mark.parametrize("kind", ["tool-call", "tool-result", "tool-error", "data-note"])
+async def test_edits_of_any_chunk_are_clean(kind: str) -> None:
+    """R-312: arguments, results and data that a hook has edited in place can be sent and kept."""
+
+    def edit(args: Any) -> Any:
+        part = args.part
+        if part.type == "data-note":
+            part.data = {"x": ["\ud800"]}
+        elif part.type == "tool-result":
+            part.payload.result = {"x": ["\ud800"]}
+        elif part.type in ("tool-call", "tool-error"):
+            part.payload.args = {"value": "\ud800"}
+        return part
+
+    async def write(args: Any) -> None:
+        await args.writer.custom({"type": "data-note", "data": 1})
+
+    model = PlayedModel(
+        [[call("echo"), call("fail", id="c2"), end("tool-calls")], [*said("x"), end()]]
+    )
+    hooks = [Hook("process_input_step", write, "writes"), Hook("process_output_stream", edit)]
+    run = await agent_with(model, *hooks).stream("go")
+    found = [chunk async for chunk in run]
+    assert run.status == "success", run.error
+    assert any(chunk.type == kind for chunk in found)
+    msgspec.json.encode([chunk.to_json() for chunk in found])
+    msgspec.json.encode([message.to_json() for message in run.message_list.messages()])
+    msgspec.json.encode(model.prompts)

@@ -31,7 +31,7 @@ async def deliver(
 
 async def pass_on(run: RunState, chunk: Chunk, passed: list[Chunk] | None = None) -> None:
     """Offer a chunk, and put what came through into the batch under way."""
-    through = await run.gate.offer(chunk)
+    through = await run.gate.through(chunk)
     if through is not None:
         run.out.append(through)
         if passed is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from .chunks import Chunk, payload_from_json
 from .errors import ProcessorError
-from .mending import mend_returned
+from .mending import mend_edited, mend_returned
 from .pipeline import failed
 from .processor import ProcessOutputStreamArgs
 from .records import Record
@@ -29,6 +29,8 @@ __all__ = ["PENDING", "Gate"]
 
 AGENT = "AGENT"
 IDLE = -1
+_FRAMES = frozenset({"step-start", "response-metadata", "finish", "step-finish"})
+"""Chunks that hold nothing a hook's edit could spoil for others."""
 PENDING: Any = object()
 """What `Gate.ask` returns when there is something to wait for."""
 
@@ -161,6 +163,13 @@ class Gate:
         post, returned = self._stopped
         made = await self._made(post, returned, chunk)
         return None if made is None else await self.offer(made, after=post.position)
+
+    async def through(self, chunk: Chunk, *, after: int = -1) -> Chunk | None:
+        """`offer`, and what hooks have edited in place is mended."""
+        passed = await self.offer(chunk, after=after)
+        if passed is chunk and self._posts and chunk.type not in _FRAMES:
+            mend_edited(chunk)
+        return passed
 
     # One frame for a chunk, not several: the loop is written out.
     async def offer(self, chunk: Chunk, *, after: int = -1) -> Chunk | None:  # noqa: C901

@@ -10,7 +10,7 @@ from .asking import ModelFailure
 from .errors import InputError, ModelError
 from .frames import step_start_chunk
 from .gate import PENDING
-from .mending import Mending, mend_control, mend_returned
+from .mending import Mending, mend_control, mend_edited
 from .messages import ToolInvocation, ToolInvocationPart
 from .response import find_call, merge
 from .toolphase import judge_result
@@ -108,7 +108,9 @@ class Intake:
                 answer.add_text(text)
                 out.append(chunk)
             else:
-                self._keep(chunk, passed)
+                if passed is chunk:
+                    mend_edited(chunk)
+                self._keep(passed)
 
     async def _content(self, chunk: Chunk) -> None:
         """Content other than a piece of text, and all that has to be kept besides."""
@@ -123,18 +125,13 @@ class Intake:
             if self._keeps_raw:
                 self._step.raw.append(chunk.to_json())
         chunk.run_id, chunk.from_ = self._run_id, "AGENT"
-        self._keep(chunk, await self._gate.offer(chunk))
+        self._keep(await self._gate.through(chunk))
 
-    def _keep(self, chunk: Chunk, passed: Chunk | None) -> None:
-        """Deliver what came of a chunk, and fold it into the answer."""
-        if passed is None:
-            return
-        if passed is chunk and not self._gate.is_open:
-            problem = mend_returned(chunk)  # hooks may have edited it in place
-            if problem is not None:
-                raise InputError(f"a process_output_stream hook has spoilt a chunk: {problem}")
-        self._answer.add(passed)
-        self._out.append(passed)
+    def _keep(self, passed: Chunk | None) -> None:
+        """Deliver what came of a chunk, if anything, and fold it into the answer."""
+        if passed is not None:
+            self._answer.add(passed)
+            self._out.append(passed)
 
     def _mend(self, chunk: Chunk) -> Sequence[Chunk]:
         """Mend a chunk that is no piece of text; returns what is to be taken in before it."""
@@ -206,10 +203,7 @@ class Intake:
                 ModelError("the model gave two tool calls of one answer the same id")
             )
         step.answer.note_call(chunk)
-        passed = await self._gate.offer(chunk)
-        if passed is not None:
-            step.answer.add(passed)
-            self._run.out.append(passed)
+        self._keep(await self._gate.through(chunk))
 
     async def _finish(self, chunk: Chunk) -> None:
         """The model's own finish: offered unless it asks for tools, never delivered (R-049)."""
@@ -240,7 +234,7 @@ class Intake:
         payload.result = value
         if step.from_cache and executed is None:
             step.had_outcome = True
-        passed = await self._gate.offer(chunk)
+        passed = await self._gate.through(chunk)
         step.outcomes.append(passed if passed and passed.type == chunk.type else chunk)
         if passed is not None:
             run.out.append(passed)

@@ -173,3 +173,10 @@ def mend_returned(chunk: Chunk) -> str | None:
     except InputError as error:
         return str(error)
     return problem
+
+
+def mend_edited(chunk: Chunk) -> None:
+    """Mend a chunk that hooks may have edited in place; raises `InputError` if they spoilt it."""
+    problem = mend_returned(chunk)
+    if problem is not None:
+        raise InputError(f"a process_output_stream hook has spoilt a chunk: {problem}")

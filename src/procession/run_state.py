@@ -373,7 +373,7 @@ class RunState:
             chunk.run_id = self.run_id
         if after != TO_CLIENT and self.pipeline.process_output_stream:
             try:
-                passed = await self.gate.offer(chunk, after=after)
+                passed = await self.gate.through(chunk, after=after)
             except BaseException as error:
                 self.verdict = verdict_in(error) or self.verdict
                 raise
