@@ -69,6 +69,23 @@ async def test_envelopes() -> None:
         assert set(form) <= {"type", "runId", "from", "payload", "metadata"}
 
 
+async def test_steps_in_a_chunk_have_the_form_of_the_wire() -> None:
+    """R-503, R-507, R-546: camelCase in every depth, and absent fields are left out."""
+    first = answer("Looking.", tool_calls=[tool_call("look", {"topic": "a_b"}, id="c1")])
+    model = ScriptedModel([first, answer("Seen.")])
+    run = await Agent(id="a", model=model, tools=[look]).stream("go")
+    (finish,) = [chunk async for chunk in run if chunk.type == "finish"]
+    steps = json.loads(json.dumps(finish.to_json()))["payload"]["output"]["steps"]
+    assert [step["text"] for step in steps] == ["Looking.", "Seen."]
+    assert (steps[0]["stepType"], steps[0]["finishReason"]) == ("initial", "tool-calls")
+    assert steps[0]["toolCalls"][0]["payload"]["args"] == {"topic": "a_b"}
+    assert steps[0]["toolResults"][0]["payload"]["toolCallId"] == "c1"
+    keys = {key for step in steps for key in (*step, *step["usage"], *step["response"])}
+    assert not [key for key in keys if "_" in key]
+    assert None not in steps[0].values()
+    assert "tripwire" not in steps[0]
+
+
 async def test_unknown_chunks_pass() -> None:
     """R-505: through processors and stream, unchanged."""
     odd = {"type": "mood", "level": 3, "innerKey": {"a_b": 1}}

@@ -81,7 +81,9 @@ class Agent:
         check_option("observer", observer)
         self.observer = observer
         self.fixed_model: LanguageModel | None = model if isinstance(model, LanguageModel) else None
-        self.fixed_tools: dict[str, Tool] | None = None if callable(tools) else tool_map(tools)
+        # A tool can be called as well, but is no function of the request (nor a list).
+        asks = callable(tools) and not isinstance(tools, Tool)
+        self.fixed_tools: dict[str, Tool] | None = None if asks else tool_map(cast("Any", tools))
         self.compiled = self._compile()
         """The processors, compiled once, when nothing of them depends on the request."""
 

@@ -6,13 +6,14 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, cast
 
 from .errors import ConfigurationError
+from .model import ModelSettings
 from .records import clean_text
 from .request_context import RequestContext
 
 if TYPE_CHECKING:
     from .abort_signal import AbortSignal
     from .chunks import Chunk
-    from .model import ModelSettings, ToolChoice
+    from .model import ToolChoice
     from .output import FullOutput
     from .processor import ErrorProcessor, InputProcessor, OutputProcessor, ProcessInputStepArgs
     from .results import StepResult
@@ -103,6 +104,9 @@ def check_options(options: Mapping[str, Any]) -> None:
 
             near = difflib.get_close_matches(name, CallOptions.__annotations__, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
+            if name in ModelSettings.__annotations__:
+                shown = value if isinstance(value, int | float) else "…"
+                hint = f"; it is a setting of the model: model_settings={{{name!r}: {shown}}}"
             raise ConfigurationError(f"unknown option {name!r}{hint}")
         check_option(name, value)
 

@@ -9,11 +9,12 @@ from msgspec import Struct, field
 
 from .chunks import Chunk, Usage
 from .messages import Message
+from .records import Record
 
 __all__ = ["OutputResult", "ResponseInfo", "StepResult", "Tripwire"]
 
 
-class Tripwire(Struct, kw_only=True):
+class Tripwire(Record, kw_only=True, repr_omit_defaults=True):
     """Who stopped the run, and why (R-168)."""
 
     reason: str
@@ -22,7 +23,7 @@ class Tripwire(Struct, kw_only=True):
     metadata: Any = None
 
 
-class ResponseInfo(Struct, kw_only=True):
+class ResponseInfo(Record, kw_only=True, repr_omit_defaults=True):
     """What is known of a model's response (R-545).
 
     `messages` are the assistant and tool messages of the run in model form, `db_messages` as
@@ -32,13 +33,13 @@ class ResponseInfo(Struct, kw_only=True):
     id: str | None = None
     timestamp: datetime | None = None
     model_id: str | None = None
-    headers: dict[str, str] = {}
-    messages: list[dict[str, Any]] = []
-    db_messages: list[Message] = []
-    ui_messages: list[dict[str, Any]] = []
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    db_messages: list[Message] = field(default_factory=list["Message"])
+    ui_messages: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
 
-class StepResult(Struct, kw_only=True):
+class StepResult(Record, kw_only=True, repr_omit_defaults=True):
     """One step, or one rejected attempt at it (R-546).
 
     `finish_reason` is `retry` for a rejected attempt (R-179); `tripwire` is set when a processor
@@ -51,14 +52,14 @@ class StepResult(Struct, kw_only=True):
     text: str = ""
     finish_reason: str | None = None
     usage: Usage = field(default_factory=Usage)
-    tool_calls: list[Chunk] = []
-    tool_results: list[Chunk] = []
-    reasoning: list[Chunk] = []
-    sources: list[Chunk] = []
-    files: list[Chunk] = []
-    content: list[Any] = []
-    warnings: list[Any] = []
-    request: dict[str, Any] = {}
+    tool_calls: list[Chunk] = field(default_factory=list[Chunk])
+    tool_results: list[Chunk] = field(default_factory=list[Chunk])
+    reasoning: list[Chunk] = field(default_factory=list[Chunk])
+    sources: list[Chunk] = field(default_factory=list[Chunk])
+    files: list[Chunk] = field(default_factory=list[Chunk])
+    content: list[Any] = field(default_factory=list[Any])
+    warnings: list[Any] = field(default_factory=list[Any])
+    request: dict[str, Any] = field(default_factory=dict[str, Any])
     response: ResponseInfo = field(default_factory=ResponseInfo)
     provider_metadata: dict[str, Any] | None = None
     tripwire: Tripwire | None = None
@@ -67,6 +68,13 @@ class StepResult(Struct, kw_only=True):
     def reasoning_text(self) -> str | None:
         """The reasoning joined, or `None` when there is none."""
         return "".join(chunk.payload.text for chunk in self.reasoning) or None
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON form, as the chunks that hold steps show it."""
+        out = super().to_json()
+        if self.reasoning:
+            out["reasoningText"] = self.reasoning_text
+        return out
 
     @property
     def accepted(self) -> bool:

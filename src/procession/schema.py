@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from msgspec import Struct
 
@@ -32,12 +32,16 @@ def signature_schema(
 ) -> FunctionSchema:
     """The schema of a function's parameters, but for the one annotated with `context_type`.
 
+    That one may be optional (`context_type | None`), so that the function is easy to call by hand.
+
     With `given`, arguments are checked against that JSON Schema instead of the annotations.
     Raises `ConfigurationError` for a parameter that JSON cannot carry.
     """
     name = getattr(function, "__name__", type(function).__name__)
     parameters = _parameters(function, name)
-    context_name = next((p for p, (kind, _) in parameters.items() if kind is context_type), None)
+    context_name = next(
+        (p for p, (kind, _) in parameters.items() if context_type in (kind, *get_args(kind))), None
+    )
     if context_name is not None:
         del parameters[context_name]
     if given is not None:

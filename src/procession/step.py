@@ -196,6 +196,9 @@ class Step:
             timestamp=answer.timestamp,
             model_id=answer.model_id,
             headers=self.headers,
+            messages=[],
+            db_messages=[],
+            ui_messages=[],
         )
 
     def cacheable(self) -> list[CachedLLMStepChunk]:

@@ -95,6 +95,8 @@ class Tool(Struct, kw_only=True):
     is_async: bool = True
     takes_context: bool = True
     """Whether `execute` looks at the context; `tool()` knows from the signature."""
+    function: Callable[..., Any] | None = None
+    """What `tool()` was given; calling the tool calls it."""
 
     def __post_init__(self) -> None:
         name: Any = self.name
@@ -113,6 +115,18 @@ class Tool(Struct, kw_only=True):
                 f"tool {name!r}: input_schema must describe an object, not {kind!r}"
             )
         self.is_async = self.execute is None or inspect.iscoroutinefunction(self.execute)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function that the tool was made of, as your own code and its tests do.
+
+        Raises `ConfigurationError` for a tool that was not made with `tool()`.
+        """
+        if self.function is None:
+            raise ConfigurationError(
+                f"tool {self.name!r} was not made of a function: call its execute(arguments, "
+                f"context)"
+            )
+        return self.function(*args, **kwargs)
 
     def definition(self) -> ToolDefinition:
         """What a provider is told."""
@@ -176,7 +190,8 @@ def tool(
 
     The docstring becomes the description, the signature the JSON Schema. A parameter annotated
     `ToolContext` gets the context and is not part of the schema. With `input_schema` the function
-    is called with the arguments as keywords, checked against that schema only.
+    is called with the arguments as keywords, checked against that schema only. The tool can still
+    be called as the function.
     """
 
     def make(function: Callable[..., Any]) -> Tool:
@@ -189,6 +204,7 @@ def tool(
             input_model=schema.validate,
             takes_context=schema.takes_context,
             to_model_output=to_model_output,
+            function=function,
         )
 
     return make if function is None else make(function)

@@ -27,7 +27,6 @@ from tests.laws.kit import (
     PlayedModel,
     Tap,
     agent_with,
-    bare,
     call,
     end,
     run_async,
@@ -182,7 +181,7 @@ async def test_verdicts_do_not_reach_callers_as_exceptions() -> None:
     for name in ("text", "usage", "steps", "finish_reason", "tool_calls", "response"):
         await getattr(run, name)
     assert await run.finish_reason == "other"
-    assert bare(run.tripwire)["processor_id"] == "hooked"
+    assert run.tripwire is not None and run.tripwire.processor_id == "hooked"
 
 
 async def test_violations_are_told_once() -> None:
