@@ -60,7 +60,8 @@ def start(*arguments: str, code: str = MAIN, **environment: str) -> subprocess.P
         stderr=subprocess.PIPE,
         text=True,
         encoding="utf-8",
-        env={**os.environ, **environment},
+        # Byte code is kept, as that of an installed package is: a process starts in half the time.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **environment},
         start_new_session=True,
     )
 
@@ -298,10 +299,12 @@ async def test_control_characters_of_an_answer_do_not_reach_the_terminal() -> No
 def test_embedded_model_answers_and_ctrl_c_stops_only_the_answer(weights_folder: Path) -> None:
     process = start("chat", "--model", "local/smollm2", PROCESSION_CACHE=str(weights_folder))
     assert process.stdin is not None and process.stdout is not None
-    process.stdin.write("Write a very long story about a castle and its many rooms.\n")
-    process.stdin.flush()
-    assert process.stdout.read(1)  # the answer has begun
-    os.kill(process.pid, signal.SIGINT)
-    code, out, err = finish(process, "What is the capital of France?\n")
-    assert code == 0 and "(stopped)" in err
-    assert out.count("\n") >= 2 and out.rstrip("\n").splitlines()[-1]
+    for _ in range(2):  # this model may go on for minutes: the second answer is stopped, too
+        process.stdin.write("Write a very long story about a castle and its many rooms.\n")
+        process.stdin.flush()
+        assert process.stdout.read(1)  # the answer has begun
+        os.kill(process.pid, signal.SIGINT)
+        assert process.stdout.readline().endswith("\n")
+    code, out, err = finish(process)
+    assert (code, out) == (0, "")
+    assert err.count("(stopped)\n") == 2
