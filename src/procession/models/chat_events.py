@@ -17,13 +17,13 @@ from ..chunks import (
     StepOutput,
 )
 from ..errors import ModelError
+from .call_errors import streamed_error
 from .chat_blocks import TextBlocks, plain_text
 from .chat_calls import OpenCalls
 from .chat_wire import (
     Call,
     Event,
     Heading,
-    call_error,
     decode_event,
     decode_heading,
     metadata_of,
@@ -110,7 +110,7 @@ class ChatEvents:
     def _event(self, out: list[Chunk], event: Event) -> None:
         if event.error:
             # Inside a stream that began well. An open block stays open: it broke off.
-            return self._fail(out, call_error(event.error))
+            return self._fail(out, streamed_error(event.error))
         for choice in event.choices or ():
             if choice.index:  # only the first of several answers is asked for
                 continue

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Struct
 
 from ..chunks import ResponseMetadataPayload, Usage
-from ..errors import APICallError
 
 __all__ = [
     "Call",
@@ -21,10 +20,8 @@ __all__ = [
     "Event",
     "Function",
     "Heading",
-    "call_error",
     "decode_event",
     "decode_heading",
-    "is_retryable_status",
     "metadata_of",
     "usage_of",
 ]
@@ -116,28 +113,3 @@ def usage_of(record: Any) -> Usage:
         cached_input_tokens=inputs.get("cached_tokens", given.get("prompt_cache_hit_tokens")),
         raw=given,
     )
-
-
-def is_retryable_status(status: int | None) -> bool:
-    """Whether the same call may succeed later: time-outs, conflicts, limits, server faults."""
-    return status is not None and (status in (408, 409, 429) or status >= 500)
-
-
-def call_error(value: Any) -> APICallError:
-    """An error record inside a stream as an exception."""
-    text = msgspec.json.encode(value).decode()
-    if not isinstance(value, dict):
-        return APICallError(str(value), response_body=text)
-    error = cast("dict[str, Any]", value)
-    status = next(
-        (error[key] for key in ("status_code", "code", "status") if type(error.get(key)) is int),
-        None,
-    )
-    message = error.get("message") or error.get("type") or "the provider reported an error"
-    retryable = is_retryable_status(status) or error.get("type") in _PASSING
-    return APICallError(
-        str(message), status_code=status, is_retryable=retryable, response_body=text
-    )
-
-
-_PASSING = frozenset({"server_error", "overloaded_error", "rate_limit_error", "timeout"})

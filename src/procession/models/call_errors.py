@@ -1,4 +1,4 @@
-"""What goes wrong between us and a provider that is asked through the OpenAI client."""
+"""What goes wrong between us and a provider, as one kind of error."""
 
 from __future__ import annotations
 
@@ -6,23 +6,33 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
-import openai
+import msgspec
 
 from ..errors import APICallError
-from .chat_wire import is_retryable_status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import httpx2
 
-__all__ = ["broken_off", "call_failure", "cut_short", "public_headers", "wrong_answer"]
+__all__ = [
+    "broken_off",
+    "call_failure",
+    "cut_short",
+    "is_retryable_status",
+    "public_headers",
+    "streamed_error",
+    "wrong_answer",
+]
 
 
-def call_failure(provider: str, error: openai.APIError, key: str) -> APICallError:
-    """A refused call (with the provider's words), or one that reached nobody."""
+def call_failure(provider: str, error: Any, key: str) -> APICallError:
+    """A refused call (with the provider's words), or one that reached nobody.
+
+    `error` is an `APIError` of the provider's client.
+    """
     url = _public_url(str(error.request.url))
-    if not isinstance(error, openai.APIStatusError):
+    if getattr(error, "status_code", None) is None:
         cause = error.__cause__ or error
         return APICallError(
             f"{provider} could not be reached: {_words(cause, error)}", is_retryable=True, url=url
@@ -116,3 +126,28 @@ def _no_words(provider: str, response: httpx2.Response, body: str) -> str:
     return f"{provider} answered with status {response.status_code}" + (
         f": {shown}" if shown else ""
     )
+
+
+def is_retryable_status(status: int | None) -> bool:
+    """Whether the same call may succeed later: time-outs, conflicts, limits, server faults."""
+    return status is not None and (status in (408, 409, 429) or status >= 500)
+
+
+def streamed_error(value: Any) -> APICallError:
+    """An error record inside a stream as an exception."""
+    text = msgspec.json.encode(value).decode()
+    if not isinstance(value, dict):
+        return APICallError(str(value), response_body=text)
+    error = cast("dict[str, Any]", value)
+    status = next(
+        (error[key] for key in ("status_code", "code", "status") if type(error.get(key)) is int),
+        None,
+    )
+    message = error.get("message") or error.get("type") or "the provider reported an error"
+    retryable = is_retryable_status(status) or error.get("type") in _PASSING
+    return APICallError(
+        str(message), status_code=status, is_retryable=retryable, response_body=text
+    )
+
+
+_PASSING = frozenset({"server_error", "overloaded_error", "rate_limit_error", "timeout"})
