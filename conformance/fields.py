@@ -82,10 +82,11 @@ def _converted_part(part: Mapping[str, Any]) -> str:
 
 def _arg_names(turn: Turn) -> list[str]:
     """The arguments that are not `None`, sorted."""
-    names = {"abort", "messages", "system_messages"}
+    names = {"abort"}
     for cls in type(turn.args).__mro__:
         declared: Mapping[str, Any] = inspect.get_annotations(cls)
         names.update(name for name in declared if not name.startswith("_"))
+        names.update(name for name, made in vars(cls).items() if isinstance(made, property))
     return sorted(camel(name) for name in names if turn.arg(name) is not None)
 
 

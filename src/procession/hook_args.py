@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -99,16 +99,18 @@ class HookArgs(Generic[M]):
     """The engine's: messages and system messages when the hook was called; never changed."""
     verdict: TripWire | None = None
     """The engine's: what `abort` raised in this call. It holds even if the hook swallows it."""
-    only_response: ClassVar[bool] = False
-    listed: list[Message] | None = None
-    system_listed: list[SystemMessage] | None = None
+    show: Callable[[], tuple[Sequence[Message], Sequence[SystemMessage]]] = ABSENT
+    """The engine's: makes `shown`, anew for each hook."""
+    # The lists of a call, each with the `shown` that it was made of: another call makes its own.
+    listed: tuple[Any, list[Message]] | None = None
+    system_listed: tuple[Any, list[SystemMessage]] | None = None
 
     def __init__(self, **values: Any) -> None:
         for name, value in values.items():
             if name == "messages":
-                self.listed = value
+                self.listed = (self.shown, value)
             elif name == "system_messages":
-                self.system_listed = value
+                self.system_listed = (self.shown, value)
             elif name.startswith("_") or not hasattr(type(self), name):
                 raise ConfigurationError(f"{type(self).__name__} has no argument {name!r}")
             else:
@@ -122,17 +124,18 @@ class HookArgs(Generic[M]):
         does nothing unless the list is returned.
         """
         found = self.listed
-        if found is None:
-            found = self.listed = sorted(self.shown[0], key=_created_at)
-        return found
+        if found is None or found[0] is not self.shown:
+            found = self.listed = self.shown, sorted(self.shown[0], key=_created_at)
+        return found[1]
 
     @property
     def system_messages(self) -> list[SystemMessage]:
         """All system messages, untagged then tagged, in a list of its own (R-036)."""
         found = self.system_listed
-        if found is None:
-            found = self.system_listed = [dict(message) for message in self.shown[1]]
-        return found
+        if found is None or found[0] is not self.shown:
+            copies = [dict(message) for message in self.shown[1]]
+            found = self.system_listed = self.shown, copies
+        return found[1]
 
     def handed(self) -> Sequence[Message]:
         """The engine's: the messages the hook was shown, whatever it did to its list (R-158)."""
@@ -269,8 +272,20 @@ class ProcessOutputStepArgs(HookArgs[M]):
     """This step's text as the stream processors left it; `""` when there is none (R-235)."""
     usage: Usage = ABSENT
     """This step's tokens."""
-    steps: list[StepResult] = ABSENT
-    """Accepted steps and, last, the current one (R-135)."""
+    make_steps: Callable[[], list[StepResult]] = ABSENT
+    """The engine's: makes `steps`, which few hooks look at."""
+    made_steps: list[StepResult] | None = None
+
+    @property
+    def steps(self) -> list[StepResult]:
+        """Accepted steps and, last, the current one (R-135)."""
+        if self.made_steps is None and self.make_steps is not ABSENT:
+            self.made_steps = self.make_steps()
+        return self.made_steps if self.made_steps is not None else ABSENT
+
+    @steps.setter
+    def steps(self, steps: list[StepResult]) -> None:
+        self.made_steps = steps
 
 
 class ProcessToolResultArgs(HookArgs[M]):
@@ -294,8 +309,6 @@ class ProcessToolResultArgs(HookArgs[M]):
 
 class ProcessOutputResultArgs(HookArgs[M]):
     """Arguments of `process_output_result`, which runs once at the end (R-152)."""
-
-    only_response = True
 
     result: OutputResult = ABSENT
     """Text, usage, finish reason and steps of the whole run (R-153)."""

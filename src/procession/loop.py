@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import aclosing
+from types import AsyncGeneratorType, CoroutineType
 from typing import TYPE_CHECKING
 
 from .asking import ModelFailure, resolved_model
@@ -30,7 +31,7 @@ from .closing import (
     tripped,
     uphold,
 )
-from .delivery import deliver, pass_on
+from .delivery import deliver, pass_on, phase_of
 from .errors import ModelError, TripWire
 from .frames import error_chunk, finish_chunk, start_chunk, step_finish_chunk, tripwire_chunk
 from .listening import begin, listen
@@ -48,6 +49,7 @@ from .step import Step
 from .toolphase import use_tools
 
 if TYPE_CHECKING:
+    from .delivery import Phase
     from .results import StepResult
     from .run_state import RunState
 
@@ -79,14 +81,20 @@ class Loop:
             phase = next(plan)
             while phase is not None:
                 try:
-                    async for batch in phase:
-                        yield batch
+                    if isinstance(phase, CoroutineType):
+                        await phase
+                        if run.out:
+                            yield run.take_out()
+                    else:
+                        async for batch in phase:
+                            yield batch
                 except (TripWire, ModelFailure) as verdict:
                     following = plan.throw(verdict)
                 else:
                     following = next(plan)
                 finally:
-                    await phase.aclose()
+                    if isinstance(phase, AsyncGeneratorType):
+                        await phase.aclose()
                 phase = following
             last = await deliver_finish(run)
         except BaseException as error:
@@ -114,7 +122,7 @@ class Loop:
 
     # ── the plan ───────────────────────────────────────────────────────────────────────────────
 
-    def _plan(self) -> Generator[Batches | None, None, None]:
+    def _plan(self) -> Generator[Phase | None, None, None]:
         """The phases of a run, each made when the one before it is over; `None` is the end.
 
         A verdict or a failed call in a phase is raised here, where it decides what follows.
@@ -137,10 +145,10 @@ class Loop:
                 break
         run.conclude()
         if run.pipeline.process_output_result:
-            yield self._result()
+            yield from self._result()
         yield None
 
-    def _attempt(self, step: Step) -> Iterator[Batches]:
+    def _attempt(self, step: Step) -> Iterator[Phase]:
         """One attempt at a step (R-042 to R-054)."""
         run, pipeline = self.run, self.run.pipeline
         if run.step_chain:
@@ -165,9 +173,9 @@ class Loop:
             yield review(run, step)
         if step.answer.calls:
             yield use_tools(run, step)
-        yield self._close(step)
+        yield phase_of(run, self._close(step), writes=run.gate.writes)
 
-    async def _close(self, step: Step) -> Batches:
+    async def _close(self, step: Step) -> None:
         """The step counts: `step-finish`, and whether another one follows (R-054, R-055)."""
         run = self.run
         assert step.portion is not None
@@ -178,19 +186,12 @@ class Loop:
         result = step.result(run, text)
         step.continues = await self._goes_on(step, result)
         chunk = step_finish_chunk(run, step, result)
-        if run.gate.writes:
-            async with aclosing(deliver(run, chunk)) as delivered:
-                async for batch in delivered:
-                    yield batch
-        else:
-            await pass_on(run, chunk)
+        await pass_on(run, chunk)
         run.accept(step, result)
         if step.continues:
             mark_boundary(run)
         if "on_step_finish" in run.callbacks:
             await run.call_back("on_step_finish", result)
-        if run.out:
-            yield run.take_out()
 
     async def _goes_on(self, step: Step, result: StepResult) -> bool:
         """Whether another step follows (R-523 to R-527)."""
@@ -283,13 +284,11 @@ class Loop:
 
     # ── the end ────────────────────────────────────────────────────────────────────────────────
 
-    async def _result(self) -> Batches:
+    def _result(self) -> Iterator[Phase]:
         run = self.run
         before = run.answered()
         try:
-            async with aclosing(finish_hooks(run)) as written:
-                async for batch in written:
-                    yield batch
+            yield finish_hooks(run)
         except TripWire as wire:
             block_result(run, wire)
             raise

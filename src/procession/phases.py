@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .asking import ModelFailure
 from .choices import copied, step_args
 from .chunks import Chunk
+from .delivery import batches, phase_of
 from .pipeline import Apply, Chain, fold
 from .processor import (
     ABSENT,
@@ -35,8 +36,10 @@ from .returns import (
 )
 
 if TYPE_CHECKING:
+    from .delivery import Phase
     from .pipeline import Link
     from .processor import HookArgs
+    from .results import StepResult
     from .run_state import RunState
     from .step import Step
 
@@ -53,26 +56,18 @@ __all__ = [
 Batches = AsyncGenerator[list[Chunk], None]
 
 
-async def run_chain(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -> Batches:
-    """Run a chain; what its hooks write is yielded at once when they may write while running."""
-    work = fold(run, chain, args, apply)
-    if not chain.writes:
-        await work
-        if run.out:
-            yield run.take_out()
-        return
-    async with aclosing(run.outbox.attend(work)) as written:
-        async for batch in written:
-            yield batch
+def run_chain(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -> Phase:
+    """A chain at work; what its hooks write is yielded at once when they may write meanwhile."""
+    return phase_of(run, fold(run, chain, args, apply), writes=chain.writes)
 
 
-def choose(run: RunState, step: Step) -> Batches:
+def choose(run: RunState, step: Step) -> Phase:
     """`process_input_step`, then `prepare_step`: what this step asks, and of whom (R-043)."""
     step.choices = step_args(run, step)
     return run_chain(run, run.step_chain, step.choices, apply_step)
 
 
-async def fetch_files(run: RunState, step: Step) -> Batches:
+async def fetch_files(_run: RunState, step: Step) -> None:
     """Files behind URLs that the model cannot fetch are fetched and sent along (R-362)."""
     supported = getattr(step.model, "supported_urls", None)
     try:
@@ -80,11 +75,9 @@ async def fetch_files(run: RunState, step: Step) -> Batches:
     except Exception as error:
         step.asked = True
         raise ModelFailure(error) from error
-    if run.out:
-        yield run.take_out()
 
 
-def request(run: RunState, step: Step) -> Batches:
+def request(run: RunState, step: Step) -> Phase:
     """`process_llm_request`: another prompt, or a response that stands in for the call (R-045)."""
     args = run.args(ProcessLLMRequestArgs)
     args.model, args.step_number, args.steps = step.model, step.number, list(run.steps)
@@ -100,7 +93,7 @@ def request(run: RunState, step: Step) -> Batches:
     return run_chain(run, run.pipeline.process_llm_request, args, apply)
 
 
-def response(run: RunState, step: Step) -> Batches:
+def response(run: RunState, step: Step) -> Phase:
     """`process_llm_response`: the response is complete (R-050)."""
     args = run.args(ProcessLLMResponseArgs)
     args.message_list = ABSENT  # R-035
@@ -112,7 +105,7 @@ def response(run: RunState, step: Step) -> Batches:
     return run_chain(run, run.pipeline.process_llm_response, args, apply_nothing)
 
 
-def review(run: RunState, step: Step) -> Batches:
+def review(run: RunState, step: Step) -> Phase:
     """`process_output_step`: the last word on a response before its tools run (R-051)."""
     answer = step.answer
     args = run.args(ProcessOutputStepArgs)
@@ -120,10 +113,14 @@ def review(run: RunState, step: Step) -> Batches:
     args.finish_reason, args.usage = answer.finish_reason, answer.usage
     args.provider_metadata = answer.provider_metadata
     args.tool_calls = step.calls()
-    args.steps = list(run.steps)
-    if answer.finish_reason != "content-filter":  # R-135
-        args.steps.append(step.result(run, args.text))
+    args.make_steps = lambda: _with_current(run, step)
     return run_chain(run, run.pipeline.process_output_step, args, apply_messages)
+
+
+def _with_current(run: RunState, step: Step) -> list[StepResult]:
+    if step.answer.finish_reason == "content-filter":  # R-135
+        return list(run.steps)
+    return [*run.steps, step.result(run, step.answer.text())]
 
 
 async def ask_for_retry(run: RunState, step: Step, error: Exception) -> Batches:
@@ -133,7 +130,7 @@ async def ask_for_retry(run: RunState, step: Step, error: Exception) -> Batches:
     """
     args = run.args(ProcessAPIErrorArgs)
     args.error, args.step_number, args.steps = error, step.number, list(run.steps)
-    args.renew = lambda: setattr(args, "retry_count", run.api_retry_count)
+    args.retry_count = run.api_retry_count
 
     def apply(_run: RunState, link: Link, _args: Any, returned: Any) -> None:
         step.wants_retry = wants_retry(link, returned)
@@ -142,7 +139,7 @@ async def ask_for_retry(run: RunState, step: Step, error: Exception) -> Batches:
     for link in run.pipeline.process_api_error:
         try:
             single = Chain.single(link, writes=writes)
-            async with aclosing(run_chain(run, single, args, apply)) as written:
+            async with aclosing(batches(run, run_chain(run, single, args, apply))) as written:
                 async for batch in written:
                     yield batch
         except Exception as problem:
@@ -151,9 +148,10 @@ async def ask_for_retry(run: RunState, step: Step, error: Exception) -> Batches:
             return
 
 
-def finish_hooks(run: RunState) -> Batches:
+def finish_hooks(run: RunState) -> Phase:
     """`process_output_result`: once, when the loop is over (R-056)."""
     args = run.args(ProcessOutputResultArgs)
+    args.show = run.response_shown
     args.writer = run.outbox.writer_to_client()
     args.result = OutputResult(
         text=run.text,

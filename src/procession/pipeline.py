@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from time import perf_counter
@@ -183,9 +183,9 @@ async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -
             args.renew()
         started = perf_counter() if observer else 0.0
         try:
-            returned = link.hook(args)
+            returned: Any = link.hook(args)
             if link.is_async or (returned is not None and inspect.isawaitable(returned)):
-                returned = await cast("Awaitable[Any]", returned)
+                returned = await returned
             if args.verdict is not None:
                 raise args.verdict  # the hook has swallowed its own
             if run.verdict is not None:

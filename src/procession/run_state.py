@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
@@ -81,7 +82,8 @@ class RunState:
     outbox: Outbox
     out: list[Chunk]
     """What the next batch will deliver."""
-    states: dict[str, dict[str, Any]]
+    states: defaultdict[str, dict[str, Any]]
+    """Each processor's own, by its id."""
     step_number: int
     retry_count: int
     """Rejected attempts of this run, whoever rejected them (R-182)."""
@@ -148,7 +150,7 @@ class RunState:
         self.streaming = self.hide_signals = self.include_raw_chunks = False
         self.outbox = Outbox(self)
         self.out = []
-        self.states = {}
+        self.states = defaultdict(dict)
         self.step_number = self.retry_count = self.api_retry_count = 0
         self.steps, self.all_steps, self.portions, self.warnings = [], [], [], []
         self.own_messages = set()
@@ -180,6 +182,8 @@ class RunState:
         """An argument object of this run; `refill` makes it ready for a processor."""
         args = cls()
         args.message_list = self.message_list
+        args.show = self.message_list.shown
+        args.retry_count = self.retry_count
         args.request_context = self.request_context
         args.abort_signal = self.abort_signal
         args.run_id = self.run_id
@@ -193,17 +197,14 @@ class RunState:
 
     def refill(self, args: HookArgs[Any], link: Link) -> None:
         """Make an argument object ready for the next processor of a chain."""
-        name = link.processor_id
-        state = self.states.get(name)
-        if state is None:
-            state = self.states[name] = {}
-        args.processor_id = name
-        args.state = state
-        args.retry_count = self.retry_count
-        args.shown = self.message_list.shown()
-        args.listed = args.system_listed = args.verdict = None
-        if args.only_response:
-            args.shown = (self.message_list.response_messages(), args.shown[1])
+        args.processor_id = name = link.processor_id
+        args.state = self.states[name]
+        args.shown = args.show()
+        args.verdict = None
+
+    def response_shown(self) -> tuple[list[Message], list[dict[str, Any]]]:
+        """What hooks at the end of the run are shown: its response (R-158)."""
+        return self.message_list.response_messages(), self.message_list.shown()[1]
 
     def log_declined(self, link: Link, problem: Exception) -> None:
         """An error processor raised: it counts as one that declined (R-117)."""
@@ -347,7 +348,7 @@ class RunState:
     def release(self) -> None:
         """Let go of what only a run under way needs; what refers back to the run is among it."""
         self._gate = self._writer = None
-        self.states = {}
+        self.states.clear()
         self.in_loop = False
         del self.outbox
         if self.on_release is not None:
