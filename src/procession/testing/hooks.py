@@ -94,7 +94,9 @@ def hook_args(kind: type[A], /, **values: Any) -> A:
     found |= _derived(kind, messages, values)
     args = kind(**{**found, **values})
     shown, system = messages.shown()
-    args.shown = (messages.response_messages() if kind.only_response else shown, system)
+    if issubclass(kind, ProcessOutputResultArgs):
+        shown = messages.response_messages()
+    args.shown = shown, system
     return args
 
 
