@@ -13,7 +13,18 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 
-HEAVY = ("httpx", "httpx2", "openai", "rich", "starlette", "typer", "xllamacpp")
+HEAVY = (
+    "anthropic",
+    "httpx",
+    "httpx2",
+    "mcp",
+    "openai",
+    "pydantic_ai",
+    "rich",
+    "starlette",
+    "typer",
+    "xllamacpp",
+)
 
 # In pieces, so that this file does not name what no file may name.
 REGISTRIES = [
