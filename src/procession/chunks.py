@@ -62,18 +62,11 @@ _COUNTS = tuple(name for name in Usage.__struct_fields__ if name not in ("raw", 
 
 
 class Payload(Record, kw_only=True):
-    """What a chunk carries. This class itself serves types this version does not know: its fields
-    stand in `extra`, and are read by JSON key or by attribute.
+    """What a chunk carries.
 
-    Attributes are snake_case; `payload["toolCallId"]` is `payload.tool_call_id` (R-502).
+    Attributes are snake_case; `payload["toolCallId"]` is `payload.tool_call_id` (R-502). Fields
+    that this version does not know stand in `extra`, and are read by JSON key.
     """
-
-    def __getattr__(self, name: str) -> Any:
-        # Only reached for names that are no fields: what an unknown payload carries.
-        extra = self.extra
-        if extra is not None and name in extra:
-            return extra[name]
-        raise AttributeError(f"this {type(self).__name__} has no {name!r}")
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form. A field that was set to `None` is written; an absent one is not."""
@@ -85,6 +78,21 @@ class Payload(Record, kw_only=True):
         if self.extra:
             out.update(plain(self.extra))
         return out
+
+
+class UnknownPayload(Payload, kw_only=True):
+    """What a chunk of a type carries that this version does not know: all of it is in `extra`.
+
+    It is read by JSON key or by attribute. (Known payloads do without: a class with `__getattr__`
+    is slow to read, whatever is read of it.)
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached for names that are no fields.
+        extra = self.extra
+        if extra is not None and name in extra:
+            return extra[name]
+        raise AttributeError(f"this {type(self).__name__} has no {name!r}")
 
 
 Meta = dict[str, Any] | UnsetType
@@ -357,7 +365,7 @@ ChunkType = Chunk
 
 def payload_from_json(kind: str, data: dict[str, Any]) -> Payload:
     """The payload of a chunk of type `kind` from its JSON form."""
-    cls = PAYLOAD_TYPES.get(kind, Payload)
+    cls = PAYLOAD_TYPES.get(kind, UnknownPayload)
     if cls is FinishPayload:
         return _finish_from_json(data)
     if cls is ResponseMetadataPayload and isinstance(data.get("timestamp"), str):

@@ -16,7 +16,7 @@ from .messages import ErrorPart
 from .output import FullOutput
 from .pipeline import verdict_in
 from .records import clean_kept, clean_text, error_form
-from .response import merge, response_message
+from .response import merge, response_message, write_flat_text
 from .step import Step, tripwire_of
 
 if TYPE_CHECKING:
@@ -267,6 +267,7 @@ async def settle(run: RunState) -> None:
     if run.settled:
         return
     run.settled = True
+    write_flat_text(run)
     problem: BaseException | None = None
     for extension in run.extensions:
         try:

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from .message_list import MessageList
     from .run_state import RunState
 
-__all__ = ["Portion", "find_call", "mark_boundary", "merge", "response_message"]
+__all__ = [
+    "Portion",
+    "find_call",
+    "mark_boundary",
+    "merge",
+    "response_message",
+    "write_flat_text",
+]
 
 
 def response_message(run: RunState) -> Message:
@@ -97,9 +104,16 @@ def merge(run: RunState, answer: Answer, portion: Portion | None = None) -> Port
     answer.parts = []
     if portion.first is None:
         portion.first = parts[0]
-    text = next((p.text for p in reversed(content.parts) if p.type == "text"), None)
-    content.content = text or content.content
     return portion
+
+
+def write_flat_text(run: RunState) -> None:
+    """What old readers look for (R-303): the last text of an answer, as hooks have left it."""
+    for id in run.own_messages:
+        message = run.message_list.find(id)
+        texts = [p.text for p in message.content.parts if p.type == "text"] if message else None
+        if message is not None and texts:
+            message.content.content = texts[-1]
 
 
 def _known(run: RunState) -> set[str]:
