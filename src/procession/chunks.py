@@ -7,6 +7,7 @@ unknown types pass through everything unchanged (R-505).
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import UNSET, UnsetType, field
@@ -51,14 +52,14 @@ class Usage(Record, kw_only=True):
     def __add__(self, other: Usage) -> Usage:
         """The sum; a field counts where it is known."""
         total = Usage(raw=other.raw if other.raw is not None else self.raw)
-        for name in _COUNTS:
-            mine, theirs = getattr(self, name), getattr(other, name)
+        for name, mine, theirs in zip(_COUNTS, _counts(self), _counts(other), strict=True):
             if mine is not None or theirs is not None:
                 setattr(total, name, (mine or 0) + (theirs or 0))
         return total
 
 
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name not in ("raw", "extra"))
+_counts = attrgetter(*_COUNTS)
 
 
 class Payload(Record, kw_only=True):

@@ -166,17 +166,7 @@ class ToolRunner:
         return (", ".join(names) or "none") + (f", and {more} more" if more else "")
 
     async def _call(self, tool: Tool, call: Call, arguments: Any) -> Outcome:
-        run = self._run
-        context = ToolContext(
-            tool_call_id=call.id,
-            run_id=run.run_id,
-            request_context=run.request_context,
-            writer=CallWriter(run.outbox, call.id, call.name),
-            abort_signal=self._stop.signal,
-            messages=run.message_list.messages() if tool.takes_context else [],
-            thread_id=run.message_list.thread_id,
-            resource_id=run.message_list.resource_id,
-        )
+        context = self._context(call) if tool.takes_context else None
         try:
             value = clean_json(await tool.run(arguments, context))
         except BaseException as error:
@@ -189,6 +179,19 @@ class ToolRunner:
                 return Outcome("error", error=error)
             raise
         return Outcome("result", value=value)
+
+    def _context(self, call: Call) -> ToolContext:
+        run = self._run
+        return ToolContext(
+            tool_call_id=call.id,
+            run_id=run.run_id,
+            request_context=run.request_context,
+            writer=CallWriter(run.outbox, call.id, call.name),
+            abort_signal=self._stop.signal,
+            messages=run.message_list.messages(),
+            thread_id=run.message_list.thread_id,
+            resource_id=run.message_list.resource_id,
+        )
 
 
 @coroutine

@@ -56,7 +56,8 @@ class ToolContext(Struct, kw_only=True):
     resource_id: str | None = None
 
 
-Execute = Callable[[Any, ToolContext], Any]
+Execute = Callable[[Any, Any], Any]
+"""Takes the arguments, and the `ToolContext`."""
 
 
 def _is_function(value: Any) -> bool:
@@ -153,8 +154,11 @@ class Tool(Struct, kw_only=True):
             problem = f"the check of its arguments failed with {type(error).__name__}"
             raise ToolError(f"tool {self.name!r}: {problem}") from error
 
-    async def run(self, arguments: Any, context: ToolContext) -> Any:
-        """Execute with validated arguments; a plain function runs in a thread of its own."""
+    async def run(self, arguments: Any, context: ToolContext | None) -> Any:
+        """Execute with validated arguments; a plain function runs in a thread of its own.
+
+        Only a tool that does not look at the context (`takes_context`) may get none.
+        """
         if self.execute is None:
             raise ToolError(f"tool {self.name!r} has nothing to execute: its caller answers it")
         if self.is_async:
@@ -210,7 +214,7 @@ def tool(
     return make if function is None else make(function)
 
 
-def _carried(execute: Execute, arguments: Any, context: ToolContext) -> Any:
+def _carried(execute: Execute, arguments: Any, context: ToolContext | None) -> Any:
     """Call a plain function in its thread; no future can carry a StopIteration out of it."""
     try:
         return execute(arguments, context)
