@@ -1,5 +1,6 @@
 """Every accepted form becomes a `Message` (R-325, R-326, R-365, R-391), with clean text."""
 
+import copy
 import json
 from datetime import UTC, datetime
 from typing import Any
@@ -460,3 +461,101 @@ def test_unknown_part_reads_by_attribute() -> None:
     (part,) = added({"role": "assistant", "content": [{"type": "novel", "z": 1}]}).parts
     assert type(part) is Part
     assert part.z == 1
+
+
+DIRTY = "a\0 \ud83d\ude00 \ud800"
+WELL = "a\ufffd \U0001f600 \ufffd"
+
+DIRTY_FORMS: list[Any] = [
+    DIRTY,
+    {"role": "user", "content": DIRTY, "id": DIRTY, "metadata": {DIRTY: [DIRTY]}},
+    {"role": "user", "content": [DIRTY, {"type": "file", "url": "http://x", "filename": DIRTY}]},
+    {"role": "user", "content": "x", "threadId": DIRTY, "resourceId": DIRTY},
+    {"role": "user", "content": "x", "providerOptions": {"p": {DIRTY: DIRTY}}},
+    {"role": "user", "content": [{"type": DIRTY, DIRTY: DIRTY}]},
+    {"role": "signal", "type": DIRTY, "content": {"parts": [], "content": DIRTY}},
+    {
+        "role": "assistant",
+        "content": [
+            {
+                "type": "tool-call",
+                "toolCallId": DIRTY,
+                "toolName": DIRTY,
+                "input": {DIRTY: ({"a": DIRTY},)},
+                "providerOptions": {"p": DIRTY},
+            },
+            {"type": "reasoning", "text": DIRTY, "signature": DIRTY},
+        ],
+    },
+    {"role": "assistant", "parts": [{"type": "source-url", "sourceId": DIRTY, "url": DIRTY}]},
+    {
+        "id": DIRTY,
+        "role": "assistant",
+        DIRTY: {DIRTY: DIRTY},
+        "content": {
+            "parts": [{"type": "data-x", "data": [DIRTY], DIRTY: DIRTY}],
+            "metadata": {"m": DIRTY},
+            "annotations": [{"a": DIRTY}],
+            "reasoning": DIRTY,
+            DIRTY: DIRTY,
+        },
+    },
+    {
+        "role": "assistant",
+        "content": "x",
+        "toolInvocations": [{"toolCallId": "c", "toolName": "t", "args": {"a": DIRTY}}],
+    },
+    Message(
+        id=DIRTY,
+        role="user",
+        content=MessageContent(parts=[TextPart(text=DIRTY)], content=DIRTY),
+        created_at=datetime(2025, 1, 1, tzinfo=UTC),
+        thread_id=DIRTY,
+        extra={DIRTY: DIRTY},
+    ),
+]
+
+
+def assert_clean(value: Any) -> None:
+    """Texts, keys too, that every store and provider accepts, and none is missing."""
+    text = json.dumps(value, ensure_ascii=False)
+    assert text.encode()
+    assert "\\u0000" not in text
+    assert "\ufffd" in text and "\U0001f600" in text
+
+
+@pytest.mark.parametrize("source", ["input", "memory", "context", "response"])
+@pytest.mark.parametrize("form", DIRTY_FORMS, ids=range(len(DIRTY_FORMS)))
+def test_texts_are_clean_wherever_they_stand(form: Any, source: str) -> None:
+    """R-325: in each form, keys and ids too; surrogate pairs become the character they stand for"""
+    message = added(copy.deepcopy(form), source)
+    assert_clean(message.to_json())
+    for _ in range(2):
+        kept = MessageList()
+        kept.receive(copy.deepcopy(form), "input", shared=True)
+        assert_clean(kept.serialize()["messages"])
+
+
+def test_texts_are_clean_in_what_is_no_message() -> None:
+    """R-330, R-335, R-338, R-341, R-344, R-346: system messages, outcomes, signals, saved lists"""
+    options = {"providerOptions": {"p": {DIRTY: DIRTY}}}
+    messages = MessageList().add({"role": "system", "content": DIRTY, **options}, "input")
+    messages.add_system({"role": "system", "content": "b", **options}, "tag")
+    messages.add_system(DIRTY)
+    for system in messages.get_all_system_messages():
+        assert_clean(system)
+    call = {"type": "tool-call", "toolCallId": "c", "toolName": "t", "input": {}}
+    messages.add({"role": "assistant", "content": [call]}, "response")
+    outcome = {"toolCallId": "c", "toolName": "t", "result": {DIRTY: DIRTY}}
+    outcome["approval"] = {"id": DIRTY}
+    part = {"toolInvocation": outcome, "providerMetadata": {"p": DIRTY}}
+    assert messages.update_tool_invocation(part, {"m": DIRTY})
+    messages.add_signal({"type": "reactive", "contents": DIRTY, "metadata": {"a": DIRTY}})
+    for message in messages.messages():
+        assert_clean(message.to_json())
+    state = messages.serialize()
+    state["messages"][0]["content"]["metadata"] = {DIRTY: DIRTY}
+    state["systemMessages"].append({"role": "system", "content": DIRTY})
+    again = MessageList().deserialize(state)
+    assert_clean(again.serialize())
+    assert again.messages()[0].content.metadata == {WELL: WELL}

@@ -43,6 +43,12 @@ def fresh(messages: list[Message]) -> list[dict[str, Any]]:
     return MessageList().add(bare, "memory").provider_prompt()
 
 
+def twice(messages: MessageList) -> None:
+    """What is remembered of a long conversation is what came twice."""
+    messages.provider_prompt()
+    messages.provider_prompt()
+
+
 def history(count: int) -> list[Message]:
     return [
         text_message(
@@ -195,7 +201,7 @@ def test_a_list_that_keeps_open_calls_shares_messages_with_one_that_does_not() -
 def test_a_long_conversation_is_taken_over_by_later_lists() -> None:
     """The fast way in gives the same list as the slow one"""
     known = history(SHORTEST * 3)
-    MessageList().add(known, "input").provider_prompt()
+    twice(MessageList().add(known, "input"))
     assert run_of(known[0]) is not None
     for source in ("memory", "input", "context", "response"):
         window = known[10:]
@@ -215,9 +221,9 @@ def test_a_long_conversation_is_taken_over_by_later_lists() -> None:
 def test_the_fast_way_in_looks_at_ids_and_threads() -> None:
     """R-327, R-328, R-331"""
     known = history(SHORTEST * 3)
-    MessageList().add(known, "input").provider_prompt()
-    twice = [*known, known[5].replace(content=MessageContent(parts=[TextPart(text="again")]))]
-    messages = MessageList().add(twice, "input")
+    twice(MessageList().add(known, "input"))
+    repeated = [*known, known[5].replace(content=MessageContent(parts=[TextPart(text="again")]))]
+    messages = MessageList().add(repeated, "input")
     assert len(messages.messages()) == len(known)
     threaded = MessageList("t").add(known, "input")
     assert all(message.thread_id == "t" for message in threaded.messages())
@@ -229,7 +235,7 @@ def test_an_edit_in_the_middle_keeps_what_stands_before_it(monkeypatch: pytest.M
     """Only what changed is converted again"""
     known = history(SHORTEST * 4)
     messages = MessageList().add(known, "memory")
-    messages.provider_prompt()
+    twice(messages)
     converted = count_conversions(monkeypatch)
     known[40].parts[0].text = "edited"
     assert messages.provider_prompt() == fresh(messages.messages())
@@ -261,13 +267,13 @@ def test_only_the_last_blocks_of_a_growing_answer_are_converted(
 ) -> None:
     """Law 7: the cost of a step does not depend on how many came before"""
     blocks: list[int] = []
-    inner = prompt_module._block_entries  # pyright: ignore[reportPrivateUsage]
+    inner = prompt_module.block_entries
 
     def counted(parts: Any, *args: Any) -> Any:
         blocks.append(len(parts))
         return inner(parts, *args)
 
-    monkeypatch.setattr(prompt_module, "_block_entries", counted)
+    monkeypatch.setattr(prompt_module, "block_entries", counted)
     messages, running = MessageList().add("hi", "input"), rich()
     running.content.parts.clear()
     messages.adopt_response(running)

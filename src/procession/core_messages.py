@@ -6,7 +6,8 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 from .messages import Part, ReasoningPart, ToolInvocationPart
-from .prompt import add_entries, block_starts
+from .prompt import add_entries
+from .prompt_entries import block_starts
 from .prompt_memo import plain_copy
 from .prompt_parts import (
     as_part,

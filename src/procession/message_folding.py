@@ -8,7 +8,7 @@ from typing import Any, cast
 from .errors import InputError
 from .messages import DataPart, Message, Part, ToolInvocation, ToolInvocationPart
 from .part_input import ui_part
-from .records import clean_json, clean_text
+from .records import clean_json, clean_kept, clean_text
 
 __all__ = ["fold", "invocation_part", "merged", "put_outcome"]
 
@@ -97,8 +97,8 @@ def put_outcome(known: ToolInvocationPart, new: ToolInvocationPart) -> None:
     call.is_error = news.is_error
     call.error_text = clean_text(news.error_text) if news.error_text else news.error_text
     if news.approval is not None:
-        call.approval = news.approval
-    known.provider_metadata = merged(known.provider_metadata, new.provider_metadata)
+        call.approval = clean_kept(news.approval)
+    known.provider_metadata = clean_kept(merged(known.provider_metadata, new.provider_metadata))
     if new.provider_executed is not None:
         known.provider_executed = new.provider_executed
 

@@ -7,11 +7,11 @@ parts are in `part_input`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
+from .admission import NO_TIME
 from .errors import InputError
 from .messages import (
     Message,
@@ -23,12 +23,13 @@ from .messages import (
     part_from_json,
 )
 from .part_input import content_part, ui_part
-from .prompt_memo import PromptMemo
-from .prompt_parts import as_part
-from .records import Record, clean_text, parse_time
+from .records import clean_kept, clean_text, parse_time
 from .signals import Signal
 
-__all__ = ["NotAMessageError", "SystemEntry", "ToolResults", "admit", "read_messages"]
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = ["NotAMessageError", "SystemEntry", "ToolResults", "read_messages"]
 
 
 class NotAMessageError(InputError, TypeError):
@@ -49,9 +50,6 @@ class ToolResults(Struct, frozen=True):
 
 Incoming = Message | SystemEntry | ToolResults
 
-_NO_TIME = datetime.min.replace(tzinfo=UTC)
-"""Stands for a missing `createdAt` until the list gives the time (R-327)."""
-
 _SNAKE = {
     "created_at": "createdAt",
     "thread_id": "threadId",
@@ -61,11 +59,6 @@ _SNAKE = {
     "tool_invocations": "toolInvocations",
 }
 _LEGACY = ("experimental_attachments", "toolInvocations", "reasoning", "annotations")
-
-
-def lacks_time(message: Message) -> bool:
-    """Whether the message came in without a time."""
-    return message.created_at is _NO_TIME
 
 
 def read_messages(value: Any) -> list[Incoming]:
@@ -83,7 +76,10 @@ def read_messages(value: Any) -> list[Incoming]:
             f"{type(value).__name__} is no message: give a text, a Message, a mapping with role "
             f"and content, or a list of these"
         )
-    items = (_read(item) for item in cast("Iterable[Any]", value))
+    items: list[Incoming | None] = [
+        item if item.__class__ is Message and item.role != "system" else _read(item)
+        for item in cast("Iterable[Any]", value)
+    ]
     return [item for item in items if item is not None]
 
 
@@ -107,16 +103,14 @@ def _read(value: Any) -> Incoming | None:
 def _system(text: str, options: Any) -> SystemEntry:
     message: dict[str, Any] = {"role": "system", "content": clean_text(text)}
     if options:
-        message["providerOptions"] = options
+        message["providerOptions"] = clean_kept(options)
     return SystemEntry(message)
 
 
 def _text(text: str) -> Message:
     said = clean_text(text)
     content = MessageContent(parts=[TextPart(text=said)], content=said)  # R-303
-    return Message(
-        id="", role="user", content=content, created_at=_NO_TIME, prompt_memo=PromptMemo()
-    )
+    return Message(id="", role="user", content=content, created_at=NO_TIME)
 
 
 def _mapping(value: Mapping[str, Any]) -> Incoming:
@@ -177,7 +171,7 @@ def _message(data: Mapping[str, Any], content: MessageContent) -> Message:
         id=clean_text(str(data.get("id") or "")),
         role=data["role"],
         content=content,
-        created_at=_NO_TIME if created is None else parse_time(created),
+        created_at=NO_TIME if created is None else parse_time(created),
         thread_id=data.get("threadId"),
         resource_id=data.get("resourceId"),
         type=data.get("type") if data["role"] == "signal" else None,
@@ -195,9 +189,9 @@ def _stored(data: dict[str, Any]) -> Message:
         given: list[Any] = form.get("parts") or []
         made = Message.from_json({**data, "content": {**form, "parts": []}})
         made.content.parts = [_stored_part(part) for part in given]
-    made.id = data.get("id") or ""
+    made.id = clean_text(str(data.get("id") or ""))
     if not data.get("createdAt"):
-        made.created_at = _NO_TIME
+        made.created_at = NO_TIME
     return made
 
 
@@ -256,80 +250,3 @@ def _with_parts(data: Mapping[str, Any], parts: list[Part]) -> Message:
         content.metadata = dict(cast("Mapping[str, Any]", metadata))
     content.provider_metadata = data.get("providerOptions") or data.get("providerMetadata")
     return _message(data, content)
-
-
-def admit(message: Message) -> PromptMemo:
-    """Make a message fit to be in a list: parts are parts, texts are clean. Done once.
-
-    The message and its parts are changed in place, where they must be.
-    """
-    memo: PromptMemo | None = message.prompt_memo
-    if memo is None:
-        content = message.content
-        parts = content.parts
-        for index, part in enumerate(parts):
-            if isinstance(part, TextPart):
-                text = clean_text(part.text)
-                if text is not part.text:
-                    part.text = text
-                if part.provider_metadata is None and part.extra is None:
-                    continue
-            elif not isinstance(part, Part):  # pyright: ignore[reportUnnecessaryIsInstance]
-                part = parts[index] = as_part(part)
-            _clean_record(part)
-        _clean_record(content)
-        memo = message.prompt_memo = PromptMemo()
-    return memo
-
-
-_CLEAN_ALREADY = frozenset({"type", "parts", "format", "created_at"})
-
-
-def _clean_record(record: Record) -> None:
-    """Clean texts in a record's fields; values that are clean stay the same objects."""
-    for name in type(record).__struct_fields__:
-        value = getattr(record, name)
-        if value is None or name in _CLEAN_ALREADY:
-            continue
-        if isinstance(value, Record):
-            _clean_record(value)
-        elif isinstance(value, str | dict | list):
-            made = _cleaned(value)
-            if made is not value:
-                setattr(record, name, made)
-
-
-def millis(moment: datetime) -> int:
-    """Epoch milliseconds, as parts are stamped."""
-    return int(moment.timestamp() * 1000)
-
-
-def stamp(message: Message) -> int:
-    """Give the parts without a time stamp that of the message; returns how many parts (R-329)."""
-    parts = message.content.parts
-    moment: int | None = None
-    for part in parts:
-        if part.created_at is None:
-            if moment is None:
-                moment = millis(message.created_at)
-            part.created_at = moment
-    return len(parts)
-
-
-def _cleaned(value: Any) -> Any:
-    """As `clean_json`, but what is no plain data stays what it is: the caller's own object."""
-    if isinstance(value, str):
-        return clean_text(value)
-    if isinstance(value, list):
-        items: list[Any] = [_cleaned(item) for item in cast("list[Any]", value)]
-        return value if _same_objects(items, cast("list[Any]", value)) else items  # pyright: ignore[reportUnknownVariableType]
-    if isinstance(value, dict):
-        entries = cast("dict[Any, Any]", value)
-        made = {_cleaned(key): _cleaned(item) for key, item in entries.items()}
-        same = _same_objects(made, entries) and _same_objects(made.values(), entries.values())
-        return value if same else made  # pyright: ignore[reportUnknownVariableType]
-    return value
-
-
-def _same_objects(mine: Iterable[Any], theirs: Iterable[Any]) -> bool:
-    return all(a is b for a, b in zip(mine, theirs, strict=False))

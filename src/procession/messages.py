@@ -14,6 +14,7 @@ from msgspec import field
 
 from .errors import InputError
 from .ids import new_id
+from .memo import UNSEEN
 from .records import Record, format_time, parse_time, plain
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ class Message(Record, kw_only=True):
     thread_id: str | None = None
     resource_id: str | None = None
     type: str | None = None
-    prompt_memo: Any = None
+    prompt_memo: Any = UNSEEN
 
     @property
     def parts(self) -> list[Part]:

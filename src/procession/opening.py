@@ -13,8 +13,7 @@ from .extension import Around, Opening, joined
 from .ids import new_id
 from .interruption import Interruption
 from .loop import Loop
-from .message_list import MessageList, isolated
-from .messages import Message
+from .message_list import MessageList
 from .options import CALLBACKS, ID, RequestScope, check_options, count, is_id
 from .pipeline import Chain, Link, Pipeline, fold
 from .processor import ProcessInputArgs, check_processors, processor
@@ -212,21 +211,21 @@ def _step_chain(pipeline: Pipeline, prepare: Callable[..., Any] | None) -> Chain
 
 async def _fill(agent: Agent, run: RunState, given: Any, options: Mapping[str, Any]) -> None:
     """Instructions, the caller's system text, context, input (R-039, R-350)."""
-    messages = run.message_list
+    messages, shared = run.message_list, _may_share(run)
     instructions = options.get("instructions", agent.instructions)
     if instructions is not None and not isinstance(instructions, str | Mapping | list):
         instructions = await resolved(instructions, RequestScope(run.request_context))
     _add("instructions", messages.add_system, instructions)
     _add("system", messages.add_system, options.get("system"), "user-provided")
     if "context" in options:
-        _add("context", messages.add, _own(run, options["context"]), "context")
-    _add("input", messages.add, _own(run, _not_empty(given)), "input")
+        _add("context", messages.receive, options["context"], "context", shared=shared)
+    _add("input", messages.receive, _not_empty(given), "input", shared=shared)
 
 
-def _add(place: str, add: Callable[..., Any], *given: Any) -> None:
+def _add(place: str, add: Callable[..., Any], *given: Any, **how: Any) -> None:
     """Add messages; an error says where these were given."""
     try:
-        add(*given)
+        add(*given, **how)
     except InputError as error:
         raise type(error)(f"{place}: {error}") from None
     except RecursionError:
@@ -246,20 +245,11 @@ def _not_empty(given: Any) -> Any:
     return cast("Any", given)
 
 
-def _own(run: RunState, given: Any) -> Any:
-    """Messages that hooks or tools of this run may edit are copies of the caller's.
-
-    Without anyone who could edit them, the caller's own objects are read in place.
-    """
-    shared = run.pipeline.is_empty and not run.tools and not run.message_list.thread_id
-    if shared and not run.message_list.resource_id and not run.extensions:
-        return given
-    if isinstance(given, Message):
-        return isolated(given)
-    if isinstance(given, list | tuple):
-        entries = cast("Sequence[Any]", given)
-        return [isolated(entry) if isinstance(entry, Message) else entry for entry in entries]
-    return given
+def _may_share(run: RunState) -> bool:
+    """Whether no hook, tool or extension of this run could edit the caller's own messages."""
+    messages = run.message_list
+    alone = run.pipeline.is_empty and not run.tools and not run.extensions
+    return alone and not messages.thread_id and not messages.resource_id
 
 
 def _listen_to_signal(run: RunState, signal: AbortSignal) -> None:

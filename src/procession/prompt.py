@@ -8,34 +8,34 @@ not changed costs a comparison in C; of a growing answer only its last block is 
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .messages import Message, Part, TextPart, ToolInvocationPart
+from .memo import REFUSED, SEEN, UNSEEN, PromptMemo
+from .messages import Part
+from .prompt_entries import Entries, block_entries, block_starts, entries_of, single_text
 from .prompt_files import has_urls
-from .prompt_memo import Opaque, PromptMemo, changed_at, same, snapshot
-from .prompt_parts import (
-    as_part,
-    assistant_part,
-    attachment_parts,
-    has_outcome,
-    said_by,
-    tool_call,
-    tool_result,
-    user_content,
-    with_options,
-)
-from .prompt_run import SHORTEST, remember_run, run_of
-from .signals import signal_content
+from .prompt_memo import Opaque, changed_at, same, snapshot, too_deep
+from .prompt_parts import as_part
+from .prompt_run import SHORTEST, PromptRun, run_of
+from .remembering import remember
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["add_entries", "block_starts", "provider_prompt"]
+    from .messages import Message
 
-Entries = list[dict[str, Any]]
+__all__ = ["Covered", "add_entries", "provider_prompt"]
 
 _TAIL = 32
-"""So many messages behind a remembered run are worth a new one."""
+"""So many messages that are in no remembered run are worth a new one."""
+
+
+class Covered(NamedTuple):
+    """Messages that stand before a view: those of a run, which nobody can have changed."""
+
+    run: PromptRun
+    start: int
+    length: int
 
 
 def provider_prompt(
@@ -44,6 +44,7 @@ def provider_prompt(
     *,
     keep_pending: bool = False,
     untouched: Message | None = None,
+    covered: Covered | None = None,
 ) -> tuple[Entries, bool]:
     """The prompt of system messages and a conversation, and whether it names files by URL.
 
@@ -54,7 +55,13 @@ def provider_prompt(
     """
     prompt: Entries = list(system)
     first = len(prompt)
-    urls = add_entries(prompt, view, keep_pending=keep_pending, untouched=untouched)
+    urls = False
+    if covered is not None:
+        run, start, count = covered
+        prompt += run.entries_of(start, count)
+        urls = run.has_urls
+    if add_entries(prompt, view, keep_pending=keep_pending, untouched=untouched):
+        urls = True
     if len(prompt) > first and prompt[first]["role"] != "user":
         # Some providers refuse a conversation that begins with anything else (R-358).
         prompt.insert(first, {"role": "user", "content": [{"type": "text", "text": "."}]})
@@ -70,30 +77,64 @@ def add_entries(
 ) -> bool:
     """Append the prompt entries of a conversation; returns whether they name files by URL."""
     urls = False
-    covered = 0
+    run: PromptRun | None = None
+    begin = single = 0
+    refused = False
     if len(view) >= SHORTEST:
-        run = run_of(view[0])
-        if run is not None and run.pending == keep_pending:
-            covered, known = run.entries_for(view, _facts)
-            entries += known
-            urls = run.has_urls
-    for message in view[covered:] if covered else view:
-        memo: PromptMemo | None = message.prompt_memo
+        run = _run_in(view, keep_pending)
+        if run is None and view[0].prompt_memo is UNSEEN:
+            begin = len(view) - _TAIL
+            urls = _add_unseen(entries, view[:begin], keep_pending)
+    while begin < len(view):
+        start, count = run.unchanged(view, begin) if run is not None else (0, 0)
+        if run is not None and count:
+            entries += run.entries_of(start, count)
+            urls = urls or run.has_urls
+            begin += count
+            continue
+        message = view[begin]
+        memo: PromptMemo = message.prompt_memo
         facts = _facts(message, keep_pending)
-        if (
-            memo is not None
-            and memo.whole
-            and same(message.content.parts, memo.parts)
-            and same(facts, memo.facts)
-        ):
-            entries += memo.entries
-            urls = urls or memo.has_urls
+        if memo.whole and same(message.content.parts, memo.parts) and same(facts, memo.facts):
+            made, named = memo.entries, memo.has_urls
+            single += 1
         else:
+            refused = refused or memo is REFUSED
             made, named = _converted(message, facts, trusted=message is untouched)
-            entries += made
-            urls = urls or named
-    if len(view) - covered > _TAIL and len(view) > SHORTEST:
-        remember_run(view[:-1])  # the last one may be growing
+        entries += made
+        urls = urls or named
+        begin += 1
+    if single > _TAIL and not refused:
+        remember(view[:-1], keep_pending=keep_pending)  # the last one may be growing
+    return urls
+
+
+def _run_in(view: Sequence[Message], keep_pending: bool) -> PromptRun | None:
+    """The run that a long view is made of, found or made.
+
+    A hook may have put messages of its own before the others.
+    """
+    for message in (view[0], view[1], view[len(view) // 2]):
+        run = run_of(message)
+        if run is not None and run.pending == keep_pending:
+            return run
+    if view[0].prompt_memo is UNSEEN or any(m.prompt_memo is REFUSED for m in view[:SHORTEST]):
+        return None
+    return remember(view[:-1], keep_pending=keep_pending)  # the last one may be growing
+
+
+def _add_unseen(entries: Entries, view: Sequence[Message], keep_pending: bool) -> bool:
+    """Messages that come for the first time are only converted: most are never seen again."""
+    urls = False
+    for message in view:
+        entry = single_text(message)
+        if entry is not None:
+            entries.append(entry)
+            continue
+        made = entries_of(message, message.content.parts, keep_pending)
+        entries += made
+        urls = urls or has_urls(made)
+    view[0].prompt_memo = SEEN
     return urls
 
 
@@ -114,54 +155,27 @@ def _facts(message: Message, keep_pending: bool) -> tuple[Any, ...]:
 def _converted(message: Message, facts: tuple[Any, ...], *, trusted: bool) -> tuple[Entries, bool]:
     """Convert a message, and remember what can be: its entries, and whether URLs are in them."""
     parts = message.content.parts
-    old: PromptMemo | None = message.prompt_memo
-    memo = PromptMemo(old.stamped if old is not None else 0)
-    memo.run = old.run if old is not None else None
+    old: PromptMemo = message.prompt_memo
+    memo = PromptMemo(old.run)
     try:
         memo.facts = snapshot(facts)
         if facts[0] == "assistant" and parts:
             entries = _grown(memo, old, parts, trusted)
         else:
             memo.parts = snapshot(parts)
-            entries = memo.entries = _entries(message, memo.parts, facts[1])
+            entries = memo.entries = entries_of(message, memo.parts, facts[1])
             memo.has_urls = facts[0] != "assistant" and has_urls(entries)
             memo.whole = True
     except Opaque:
-        entries = _entries(message, parts, facts[1])
+        entries = entries_of(message, parts, facts[1])
         return entries, has_urls(entries)
+    except RecursionError:
+        raise too_deep(message) from None
     message.prompt_memo = memo
     return entries, memo.has_urls or (not memo.whole and has_urls(entries))
 
 
-def _entries(message: Message, parts: Sequence[Part], keep_pending: bool) -> Entries:
-    """The entries of a message that is converted in one go."""
-    content = message.content
-    parts = [as_part(part) for part in parts]
-    if not parts and content.content:
-        parts = [TextPart(text=content.content)]  # R-356
-    options = content.provider_metadata
-    if message.role == "assistant":
-        return _assistant_entries(parts, options, keep_pending)
-    if message.role == "signal":
-        said = signal_content(message)
-    elif message.role == "user":
-        if content.experimental_attachments:
-            parts = [*attachment_parts(content.experimental_attachments, parts), *parts]
-        said = user_content(parts)
-    else:
-        return []
-    return [with_options({"role": "user", "content": said}, options)] if said else []
-
-
-def _assistant_entries(parts: Sequence[Part], options: Any, keep_pending: bool) -> Entries:
-    starts = block_starts(parts, 0, keep_pending)
-    entries: Entries = []
-    for begin, end in zip(starts, [*starts[1:], len(parts)], strict=True):
-        entries += _block_entries(parts[begin:end], options, keep_pending)
-    return entries
-
-
-def _grown(memo: PromptMemo, old: PromptMemo | None, parts: list[Part], trusted: bool) -> Entries:
+def _grown(memo: PromptMemo, old: PromptMemo, parts: list[Part], trusted: bool) -> Entries:
     """Convert an assistant message block by block, from the first block that is not known yet.
 
     `memo` is filled with everything up to the first block that cannot be watched.
@@ -169,7 +183,7 @@ def _grown(memo: PromptMemo, old: PromptMemo | None, parts: list[Part], trusted:
     keep_pending, options = memo.facts[1], memo.facts[2]
     kept = _kept_blocks(memo, old, parts, trusted)
     begin = 0
-    if old is not None and kept:
+    if kept:
         whole = kept == len(old.bounds)
         begin, entry = (len(old.parts), len(old.entries)) if whole else old.bounds[kept]
         memo.bounds = old.bounds[:kept]
@@ -190,7 +204,7 @@ def _grown(memo: PromptMemo, old: PromptMemo | None, parts: list[Part], trusted:
             else:
                 memo.bounds.append((start, len(entries)))
                 memo.parts += block
-        made = _block_entries(block, options, keep_pending)
+        made = block_entries(block, options, keep_pending)
         entries += made
         memo.has_urls = memo.has_urls or (memo.whole and has_urls(made))
     return entries
@@ -203,13 +217,13 @@ def _make_parts(parts: list[Part], begin: int) -> None:
             parts[index] = as_part(parts[index])
 
 
-def _kept_blocks(memo: PromptMemo, old: PromptMemo | None, parts: list[Part], trusted: bool) -> int:
+def _kept_blocks(memo: PromptMemo, old: PromptMemo, parts: list[Part], trusted: bool) -> int:
     """How many blocks of the remembered message are as they were and complete.
 
     When a step begins behind them, all are. Else the last one may go on, and is converted again,
     from its first part, which is unchanged: it is what cuts it from the one before.
     """
-    if old is None or not old.bounds or not same(memo.facts, old.facts):
+    if not old.bounds or not same(memo.facts, old.facts):
         return 0
     known = len(old.parts)
     if len(parts) > known and (trusted or same(parts[:known], old.parts)):
@@ -217,50 +231,3 @@ def _kept_blocks(memo: PromptMemo, old: PromptMemo | None, parts: list[Part], tr
         whole = old.whole and getattr(follows, "type", None) == "step-start"
         return len(old.bounds) - (not whole)
     return max(bisect_left(old.bounds, (changed_at(parts, old.parts), 0)) - 1, 0)
-
-
-def block_starts(parts: Sequence[Part], begin: int, keep_pending: bool) -> list[int]:
-    """Where blocks begin: at step starts, and where something follows a tool (R-369).
-
-    Parts that give nothing do not cut: a data part between two calls leaves them side by side.
-    """
-    starts = [begin]
-    after_tool = False
-    for index in range(begin, len(parts)):
-        part = parts[index]
-        kind = part.type
-        if kind == "step-start":
-            after_tool = False
-        elif isinstance(part, ToolInvocationPart) and kind == "tool-invocation":
-            after_tool = after_tool or keep_pending or has_outcome(part.tool_invocation)
-            continue
-        elif not after_tool or not _says_something(part):
-            continue
-        after_tool = False
-        if index != starts[-1]:
-            starts.append(index)
-    return starts
-
-
-def _says_something(part: Part) -> bool:
-    kind = part.type
-    return kind in ("reasoning", "file") or (kind == "text" and bool(said_by(part)))
-
-
-def _block_entries(parts: Sequence[Part], options: Any, keep_pending: bool) -> Entries:
-    """One assistant entry, and one tool entry when calls of the block have outcomes (R-370)."""
-    said: Entries = []
-    outcomes: Entries = []
-    for part in parts:
-        if isinstance(part, ToolInvocationPart) and part.type == "tool-invocation":
-            if keep_pending or has_outcome(part.tool_invocation):
-                said.append(tool_call(part))
-                (said if part.provider_executed else outcomes).append(tool_result(part))
-        elif (entry := assistant_part(part)) is not None:
-            said.append(entry)
-    entries: Entries = []
-    if said:
-        entries.append(with_options({"role": "assistant", "content": said}, options))
-    if outcomes:
-        entries.append(with_options({"role": "tool", "content": outcomes}, options))
-    return entries

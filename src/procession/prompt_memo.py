@@ -1,12 +1,9 @@
-"""How a conversion is remembered, and how an edit in place is noticed (R-033).
+"""Copies of messages: to work on, and to notice an edit in place by (R-033).
 
-Beside the converted entries stands a structural snapshot of what they were made of: parts and
+Beside what a message was turned into stands a snapshot of what it was made of: parts and
 containers are copied, the leaves (texts, numbers) are shared. Comparing the live parts with the
 snapshot is one C-speed `==`, because equal leaves are the same objects; any edit, however deep,
 makes it false. Values that compare equal (`1`, `1.0` and `True`) are the same to it.
-
-A memo is never changed once it is on a message, so copies of a message and concurrent runs may
-share it.
 """
 
 from __future__ import annotations
@@ -18,16 +15,28 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from .messages import MessageContent, TextPart
-from .records import Record
+from .errors import InputError
+from .memo import UNSEEN
+from .messages import Message, MessageContent, TextPart
+from .records import Record, clean_kept
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from .messages import Message, Part
-    from .prompt_run import PromptRun
+    from .messages import Part
 
-__all__ = ["Opaque", "PromptMemo", "isolated", "plain_copy", "same", "snapshot"]
+__all__ = [
+    "Opaque",
+    "changed_at",
+    "frozen",
+    "isolated",
+    "isolated_form",
+    "isolated_part",
+    "plain_copy",
+    "same",
+    "snapshot",
+    "too_deep",
+]
 
 _LEAVES = frozenset({str, int, float, bool, type(None), bytes, datetime, date, Decimal, UUID})
 _FIXED = frozenset(
@@ -39,52 +48,6 @@ _FIXED = frozenset(
 
 class Opaque(Exception):
     """A value that may change without anyone noticing: what holds it is not remembered."""
-
-
-class PromptMemo:
-    """What a message was turned into.
-
-    `facts` is what counts beside the parts, `parts` the snapshot, `entries` the prompt entries.
-    `bounds` are (index of part, index of entry) where each block of an assistant message begins.
-    `whole` tells that `parts` covers the message and not only its beginning. `stamped` is how many
-    parts had a time stamp when the message was added; `run` the remembered conversation it is in.
-    """
-
-    __slots__ = ("bounds", "entries", "facts", "has_urls", "parts", "run", "stamped", "whole")
-
-    facts: tuple[Any, ...]
-    parts: list[Any]
-    entries: list[dict[str, Any]]
-    bounds: list[tuple[int, int]]
-    whole: bool
-    has_urls: bool
-    stamped: int
-    run: PromptRun | None
-
-    def __init__(self, stamped: int = 0) -> None:
-        self.facts = ()
-        self.parts = []
-        self.entries = []
-        self.bounds = []
-        self.whole = False
-        self.has_urls = False
-        self.stamped = stamped
-        self.run = None
-
-    def __eq__(self, other: object) -> bool:
-        """Always: what is remembered of a message makes it no different from another."""
-        return other is None or isinstance(other, PromptMemo)
-
-    __hash__ = object.__hash__
-
-    def __repr__(self) -> str:
-        return f"<memo of {len(self.entries)} entries>"
-
-    def __deepcopy__(self, seen: object) -> PromptMemo:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return PromptMemo, (self.stamped,)
 
 
 def snapshot(value: Any) -> Any:
@@ -135,20 +98,53 @@ def same(live: Sequence[Any], remembered: Sequence[Any]) -> bool:
 def isolated(message: Message) -> Message:
     """A copy of `message` that shares no mutable container with it; the memo stays (R-393).
 
-    Values inside tool results or metadata that are no plain data are copied with `deepcopy`.
+    Values inside tool results or metadata that are no plain data are copied with `deepcopy`, where
+    that is possible.
+    Raises `InputError` for a value that is nested too deeply, or contains itself.
     """
-    made = copy.copy(message)
-    content = made.content = copy.copy(message.content)
+    try:
+        return _copied(message, _isolate)
+    except RecursionError:
+        raise too_deep(message) from None
+
+
+def frozen(message: Message) -> Message:
+    """A private copy to compare `message` with, without memo.
+
+    Raises `Opaque` when it holds a value that cannot be watched.
+    """
+    try:
+        made = _copied(message, snapshot)
+    except RecursionError:
+        raise Opaque from None
+    made.prompt_memo = UNSEEN
+    return made
+
+
+def _copied(message: Any, copied: Callable[[Any], Any]) -> Message:
+    made = message.__copy__()
+    content = made.content = message.content.__copy__()
     content.parts = [
-        copy.copy(part) if part.__class__ is TextPart and not _holds_more(part) else _isolate(part)
+        part.__copy__()
+        if part.__class__ is TextPart and part.provider_metadata is None and part.extra is None
+        else copied(part)
         for part in content.parts
     ]
-    for name in _CONTENT_HOLDERS:
-        value = getattr(content, name)
-        if value is not None:
-            setattr(content, name, _isolate(value))
+    if (
+        content.metadata is not None
+        or content.provider_metadata is not None
+        or content.tool_invocations is not None
+        or content.experimental_attachments is not None
+        or content.reasoning is not None
+        or content.annotations is not None
+        or content.extra is not None
+    ):
+        for name in _CONTENT_HOLDERS:
+            value = getattr(content, name)
+            if value is not None:
+                setattr(content, name, copied(value))
     if made.extra:
-        made.extra = _isolate(made.extra)
+        made.extra = copied(made.extra)
     return made
 
 
@@ -157,9 +153,44 @@ _CONTENT_HOLDERS = tuple(
 )
 
 
-def _holds_more(part: Part) -> bool:
-    """Whether a text part holds anything that could be changed in place."""
-    return part.provider_metadata is not None or part.extra is not None
+def too_deep(message: Message) -> InputError:
+    """The error for a message with a value that is nested too deeply; it names the place."""
+    return InputError(
+        f"message {message.id!r}: {_deep_place(message)} is nested too deeply, or contains itself"
+    )
+
+
+def _deep_place(message: Message) -> str:
+    content = message.content
+    for index, part in enumerate(content.parts):
+        place = f"content.parts[{index}]"
+        if not isinstance(part, Record):  # pyright: ignore[reportUnnecessaryIsInstance]
+            if _is_deep(part):
+                return place
+        elif name := _deep_field(part):
+            return f"{place}.{name}"
+    if name := _deep_field(content):
+        return f"content.{name}"
+    return _deep_field(message) or "a value"
+
+
+def _deep_field(record: Record) -> str:
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if isinstance(value, Record):
+            if record.__class__ is not Message and (inner := _deep_field(value)):
+                return f"{name}.{inner}"
+        elif name != "parts" and _is_deep(value):
+            return name
+    return ""
+
+
+def _is_deep(value: Any) -> bool:
+    try:
+        clean_kept(value)
+    except InputError:
+        return True
+    return False
 
 
 def isolated_part(part: Part) -> Part:
@@ -177,7 +208,12 @@ def _isolate(value: Any) -> Any:
         return [_isolate(v) for v in value]
     if isinstance(value, Record):
         return _snapshot_record(value, _isolate)
-    return copy.deepcopy(value)
+    try:
+        return copy.deepcopy(value)
+    except RecursionError:
+        raise
+    except Exception:  # a lock, a connection: there is only one
+        return value
 
 
 def changed_at(parts: Sequence[Part], remembered: Sequence[Any]) -> int:
@@ -186,6 +222,19 @@ def changed_at(parts: Sequence[Part], remembered: Sequence[Any]) -> int:
         if not same([part], [known]):
             return index
     return min(len(parts), len(remembered))
+
+
+def isolated_form(form: Mapping[str, Any]) -> dict[str, Any]:
+    """A mapping that stands for a message, sharing no container with what the caller gave.
+
+    Raises `InputError` for a value that is nested too deeply, or contains itself.
+    """
+    try:
+        return _isolate(dict(form))
+    except RecursionError:
+        raise InputError(
+            f"message {form.get('id')!r}: a value is nested too deeply, or contains itself"
+        ) from None
 
 
 def plain_copy(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:

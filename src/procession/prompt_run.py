@@ -1,155 +1,144 @@
 """A long conversation remembered as a whole, so that one comparison does for a thousand messages.
 
-Each message has its memo; asking a thousand of them costs a Python loop. A run keeps the same
-snapshots side by side in lists, which are compared list by list, in C. It holds no message.
+Asking a thousand messages one by one costs a Python loop. A run keeps private copies of them side
+by side, which are compared with the live ones in C. It holds none of the live messages.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .prompt_memo import same
+from .admission import STAMPED, stamp
+from .prompt_memo import isolated, same
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from .memo import PromptMemo
     from .messages import Message
-    from .prompt_memo import PromptMemo
 
 __all__ = ["SHORTEST", "PromptRun", "run_of"]
 
 SHORTEST = 64
 """Fewer messages are asked one by one."""
 
+_CHUNK = 64
+
+_Place = tuple[bool, str | None, str | None]
+
 
 class PromptRun:
     """The remembered conversion of neighbouring messages; never changed once it is made.
 
-    `special` are the messages whose prompt depends on more than the lists: signals, and messages
-    without parts. `bare` tells that no message has provider options or attachments. `times` are in
-    order.
+    `messages` are copies, private and in order of time; nobody is ever given them to change. Those
+    of message `i` are the entries from `offsets[i]` on. `position` finds messages by id.
     """
 
     __slots__ = (
-        "attachments",
-        "bare",
+        "_resources",
+        "_stamped",
+        "_threads",
+        "_twin",
         "entries",
         "has_urls",
-        "ids",
+        "messages",
         "offsets",
-        "options",
-        "parts",
         "pending",
         "position",
-        "roles",
-        "special",
-        "times",
     )
 
-    def __init__(self, messages: Sequence[Message], memos: Sequence[PromptMemo]) -> None:
-        self.pending: bool = memos[0].facts[1]
-        self.ids = [message.id for message in messages]
-        self.times = [message.created_at for message in messages]
-        self.position = dict(zip(self.ids, range(len(self.ids)), strict=True))
-        self.roles = [memo.facts[0] for memo in memos]
-        self.options = [memo.facts[2] for memo in memos]
-        self.attachments = [memo.facts[3] for memo in memos]
-        self.bare = not any(self.options) and not any(self.attachments)
-        self.parts = [memo.parts for memo in memos]
-        self.special = [
-            (index, memo.facts)
-            for index, memo in enumerate(memos)
-            if not memo.parts or memo.facts[0] == "signal"
-        ]
-        self.entries: list[dict[str, Any]] = []
-        self.offsets = [0]
-        for memo in memos:
-            self.entries += memo.entries
-            self.offsets.append(len(self.entries))
-        self.has_urls = any(memo.has_urls for memo in memos)
+    def __init__(
+        self,
+        messages: list[Message],
+        entries: list[dict[str, Any]],
+        offsets: list[int],
+        *,
+        pending: bool,
+        has_urls: bool,
+    ) -> None:
+        self.messages = messages
+        self.entries = entries
+        self.offsets = offsets
+        self.pending = pending
+        self.has_urls = has_urls
+        self.position = {message.id: index for index, message in enumerate(messages)}
+        self._threads = {message.thread_id for message in messages}
+        self._resources = {message.resource_id for message in messages}
+        self._stamped = not any(
+            part.created_at is None for message in messages for part in message.content.parts
+        )
+        self._twin: tuple[_Place, PromptRun] | None = None
 
-    def entries_for(
-        self, view: Sequence[Message], facts: Callable[[Message, bool], tuple[Any, ...]]
-    ) -> tuple[int, list[dict[str, Any]]]:
-        """How many messages at the beginning of `view` are unchanged, and their entries."""
-        start = self.position.get(view[0].id)
+    def unchanged(self, view: Sequence[Message], at: int) -> tuple[int, int]:
+        """Where `view[at]` stands here, and how many messages from there on are as they were."""
+        start = self.position.get(view[at].id)
         if start is None:
-            return 0, []
-        count = min(len(view), len(self.ids) - start)
-        count = self._unchanged(view if count == len(view) else view[:count], start)
-        for index, known in self.special:
-            if start <= index < start + count and not same(
-                facts(view[index - start], self.pending), known
-            ):
-                count = index - start
-                break
-        if start == 0 and count == len(self.ids):
-            return count, self.entries
-        return count, self.entries[self.offsets[start] : self.offsets[start + count]]
+            return 0, 0
+        known = self.messages
+        count = min(len(view) - at, len(known) - start)
+        while view[at + count - 1].id != known[start + count - 1].id:
+            count -= 1  # what stands behind differs: the new question of each run
+        live = view if not at and count == len(view) else view[at : at + count]
+        if start or count != len(known):
+            known = known[start : start + count]
+        if not same(live, known):
+            count = _first_difference(live, known)
+        return start, count
 
-    def _unchanged(self, head: Sequence[Message], start: int) -> int:
-        count = len(head)
-        try:
-            pairs = self._compared(head)
-        except AttributeError:  # something in the list is no message: it is refused further on
-            return 0
-        for live, known in pairs:
-            if start or count != len(known):
-                known = known[start : start + count]
-            if count < len(live):
-                live = live[:count]
-            if not same(live, known):
-                count = _first_difference(live, known)
-        return count
+    def entries_of(self, start: int, count: int) -> list[dict[str, Any]]:
+        """The prompt entries of some of the messages; the list is not yours to change."""
+        if not start and count == len(self.messages):
+            return self.entries
+        return self.entries[self.offsets[start] : self.offsets[start + count]]
 
-    def _compared(self, head: Sequence[Message]) -> list[tuple[Sequence[Any], Sequence[Any]]]:
-        """Pairs of live values and what they were."""
-        pairs: list[tuple[Sequence[Any], Sequence[Any]]] = [
-            ([message.role for message in head], self.roles)
-        ]
-        if self.bare:
-            parts = [
-                message.content.parts
-                for message in head
-                if message.content.provider_metadata is None
-                and message.content.experimental_attachments is None
-            ]
-            if len(parts) == len(head):
-                return [*pairs, (parts, self.parts)]
-        contents = [message.content for message in head]
-        return [
-            *pairs,
-            ([content.parts for content in contents], self.parts),
-            ([content.provider_metadata for content in contents], self.options),
-            ([content.experimental_attachments for content in contents], self.attachments),
-        ]
+    def fits(self, thread_id: str | None, resource_id: str | None) -> bool:
+        """Whether no message belongs to another thread or resource than a list's own."""
+        return (thread_id is None or self._threads <= {None, thread_id}) and (
+            resource_id is None or self._resources <= {None, resource_id}
+        )
+
+    def in_list(self, source: str, thread_id: str | None, resource_id: str | None) -> PromptRun:
+        """The run of the same messages as a list holds them: stamped, with the list's ids."""
+        stamps = source in STAMPED and not self._stamped
+        if (
+            not stamps
+            and (thread_id is None or self._threads == {thread_id})
+            and (resource_id is None or self._resources == {resource_id})
+        ):
+            return self
+        place = (stamps, thread_id, resource_id)
+        twin = self._twin
+        if twin is None or twin[0] != place:
+            self._twin = twin = (place, self._moved(place))
+        return twin[1]
+
+    def _moved(self, place: _Place) -> PromptRun:
+        stamps, thread_id, resource_id = place
+        made: list[Message] = []
+        for message in self.messages:
+            copy = isolated(message)
+            if stamps:
+                stamp(copy)
+            if copy.thread_id is None:
+                copy.thread_id = thread_id
+            if copy.resource_id is None:
+                copy.resource_id = resource_id
+            made.append(copy)
+        return PromptRun(
+            made, self.entries, self.offsets, pending=self.pending, has_urls=self.has_urls
+        )
 
 
-def _first_difference(live: Sequence[Any], known: Sequence[Any]) -> int:
-    for index, (a, b) in enumerate(zip(live, known, strict=True)):
-        if a is not b and not same([a], [b]):
-            return index
+def _first_difference(live: Sequence[Message], known: Sequence[Message]) -> int:
+    for begin in range(0, len(live), _CHUNK):
+        if not same(live[begin : begin + _CHUNK], known[begin : begin + _CHUNK]):
+            for index in range(begin, min(begin + _CHUNK, len(live))):
+                if not same([live[index]], [known[index]]):
+                    return index
     return len(live)
 
 
 def run_of(message: Message) -> PromptRun | None:
     """The remembered conversation that a message is part of."""
-    memo: PromptMemo | None = getattr(message, "prompt_memo", None)
-    return memo.run if memo is not None else None
-
-
-def remember_run(view: Sequence[Message]) -> None:
-    """Remember the messages of `view` as one run, up to the first that has no whole memo."""
-    memos: list[PromptMemo] = []
-    for message in view:
-        memo: PromptMemo | None = message.prompt_memo
-        if memo is None or not memo.whole:
-            break
-        memos.append(memo)
-    if len(memos) < SHORTEST:
-        return
-    messages = view[: len(memos)]
-    run = PromptRun(messages, memos)
-    if len(run.position) == len(messages):  # ids that repeat cannot be told apart
-        for memo in memos:
-            memo.run = run
+    memo: PromptMemo = message.prompt_memo
+    return memo.run

@@ -10,7 +10,7 @@ from typing import Any, Self, cast
 
 from .errors import InputError
 from .message_input import NotAMessageError, SystemEntry, read_messages
-from .records import clean_text
+from .records import clean_kept, clean_text
 
 __all__ = ["SavedSystem", "SystemMessages", "WithSystemMessages", "system_message"]
 
@@ -26,15 +26,14 @@ def system_message(value: Any) -> SystemMessage:
     if role != "system":
         raise InputError(f"a system message has role 'system', not {role!r}: use add(…) for others")
     if isinstance(value, Mapping) and _is_plain(cast("Mapping[str, Any]", value)):
-        return dict(cast("Mapping[str, Any]", value))
+        return clean_kept(dict(cast("Mapping[str, Any]", value)))
     entry = read_messages(value)[0]
     assert isinstance(entry, SystemEntry)
     return entry.message
 
 
 def _is_plain(value: Mapping[str, Any]) -> bool:
-    content = value.get("content")
-    return isinstance(content, str) and clean_text(content) is content and "id" not in value
+    return isinstance(value.get("content"), str) and "id" not in value
 
 
 def _all_of(value: Any) -> list[SystemMessage]:
