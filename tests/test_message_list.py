@@ -9,6 +9,7 @@ import pytest
 
 from procession.errors import InputError
 from procession.message_list import MessageList, isolated
+from procession.message_sequence import MessageSequence
 from procession.messages import (
     DataPart,
     Message,
@@ -599,3 +600,26 @@ def test_isolated_copy_shares_no_container() -> None:
     assert mine.tool_invocation.result == {"b": {}}
     assert message.content.metadata == {"k": [1]}
     assert len(message.parts) == 1
+
+
+def test_many_messages_without_times_cost_one_look_at_the_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """R-327, law 7: each is 1 ms after the newest, which is not looked for again and again"""
+    looks: list[None] = []
+    inner = MessageSequence.newest_time
+
+    def counted(self: MessageSequence) -> datetime | None:
+        looks.append(None)
+        return inner(self)
+
+    monkeypatch.setattr(MessageSequence, "newest_time", counted)
+    late = datetime(2999, 1, 1, tzinfo=UTC)
+    known = text_message("known", created_at=late)
+    texts: list[Any] = ["a", "b", known, "c", *map(str, range(20))]
+    messages = MessageList().add(texts, "input").messages()
+    assert len(looks) == 1
+    times = [message.created_at for message in messages]
+    assert times == sorted(set(times))
+    assert [m.text for m in messages[:5]] == ["a", "b", "known", "c", "0"]
+    assert messages[3].created_at == late + timedelta(milliseconds=1)

@@ -10,6 +10,7 @@ from .errors import InputError
 from .message_folding import find_call, fold, merged, put_outcome
 from .message_head import head_of, learn, note
 from .message_input import SystemEntry, ToolResults, read_messages
+from .message_order import Clock
 from .message_reading import ReadableMessages
 from .messages import Message
 from .prompt_memo import isolated, isolated_form
@@ -102,9 +103,11 @@ class GrowingMessages(ReadableMessages):
         return head.count
 
     def _take_all(self, messages: Any, source: str) -> None:
+        clock = Clock(self._sequence.newest_time)
         for item in read_messages(messages):  # all are read before the first one is taken
             if isinstance(item, Message) and source != "system":
-                self._enter(item, source)
+                self._enter(item, source, clock=clock)
+                clock.saw(item.created_at)
             else:
                 self._take(item, source)
 
@@ -136,7 +139,9 @@ class GrowingMessages(ReadableMessages):
                 return True
         return False
 
-    def _enter(self, message: Message, source: str, *, may_fold: bool = True) -> Message:
+    def _enter(
+        self, message: Message, source: str, *, may_fold: bool = True, clock: Clock | None = None
+    ) -> Message:
         """Bring one message in; returns the message of the list that now holds it."""
         if self.thread_id is not None or self.resource_id is not None:
             self._check_ids(message, source)
@@ -146,7 +151,7 @@ class GrowingMessages(ReadableMessages):
             message.id = sequence.new_id()
         known = sequence.find(message.id)
         if message.created_at is NO_TIME:
-            message.created_at = known.created_at if known else sequence.next_time()
+            message.created_at = known.created_at if known else (clock or sequence).next_time()
         if source in STAMPED:
             stamp(message)
         target = known

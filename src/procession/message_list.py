@@ -15,6 +15,7 @@ from .admission import NO_TIME, STAMPED, admit, millis, stamp
 from .message_adding import GrowingMessages
 from .message_folding import invocation_part
 from .message_input import NotAMessageError, read_messages
+from .message_order import now
 from .message_views import Clearing, Views
 from .messages import Message, StepStartPart
 from .prompt_memo import isolated
@@ -101,7 +102,7 @@ class MessageList(GrowingMessages):
                 parts = message.content.parts
                 if parts and parts[-1].type == "step-start":
                     return False
-                parts.append(StepStartPart(created_at=millis(self._sequence.now())))
+                parts.append(StepStartPart(created_at=millis(now())))
                 return True
         return False
 

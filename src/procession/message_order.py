@@ -5,16 +5,19 @@ Times may be edited in place (R-397), so every reading looks at them: at all, bu
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from .errors import InputError
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Callable
 
     from .messages import Message
 
-__all__ = ["TimeOrder", "created_at"]
+__all__ = ["Clock", "TimeOrder", "after", "created_at", "now"]
+
+_TICK = timedelta(milliseconds=1)
 
 
 class TimeOrder:
@@ -57,3 +60,40 @@ class TimeOrder:
 def created_at(message: Message) -> datetime:
     """What messages are sorted by."""
     return message.created_at
+
+
+def now() -> datetime:
+    """Now, to the millisecond, as times are stored."""
+    moment = datetime.now(UTC)
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
+def after(newest: datetime | None) -> datetime:
+    """Now, but at least 1 ms after the newest message (R-327)."""
+    return now() if newest is None else max(now(), newest + _TICK)
+
+
+class Clock:
+    """Times for many messages that are added at once: the newest is looked for only once."""
+
+    __slots__ = ("_find", "_newest", "_started")
+
+    def __init__(self, find: Callable[[], datetime | None]) -> None:
+        self._find = find
+        self._newest: datetime | None = None
+        self._started = False
+
+    def next_time(self) -> datetime:
+        """Now, but at least 1 ms after the newest message."""
+        if not self._started:
+            self._newest, self._started = self._find(), True
+        self._newest = time = after(self._newest)
+        return time
+
+    def saw(self, time: datetime) -> None:
+        """A message of this time is in the list now."""
+        if self._newest is not None:
+            try:
+                self._newest = max(self._newest, time)
+            except TypeError:  # no time zone: it is refused where the times are compared
+                self._started = False

@@ -5,7 +5,6 @@ The order is that of time, ties in the order of insertion, found anew whenever a
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from itertools import chain
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -13,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 from .ids import new_id
 from .message_head import Head, Held, Unread
 from .message_marks import Marked, ResponseMark
-from .message_order import TimeOrder, created_at
+from .message_order import TimeOrder, after, created_at
 from .messages import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
 __all__ = ["MessageSequence"]
-
-_TICK = timedelta(milliseconds=1)
 
 
 class MessageSequence:
@@ -75,15 +73,9 @@ class MessageSequence:
         newest = next(iter(self.peek()), None)
         return newest.created_at if newest is not None else None
 
-    def now(self) -> datetime:
-        """Now, to the millisecond, as times are stored."""
-        moment = datetime.now(UTC)
-        return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-
     def next_time(self) -> datetime:
         """Now, but at least 1 ms after the newest message."""
-        newest, now = self.newest_time(), self.now()
-        return now if newest is None else max(now, newest + _TICK)
+        return after(self.newest_time())
 
     # -- looking up ---------------------------------------------------------------------------
 
