@@ -8,6 +8,7 @@ before the gate, so dropping such a chunk hides it and no more (R-124, R-128).
 from __future__ import annotations
 
 import time
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -249,7 +250,7 @@ class Answer:
         reason = payload.step_result.reason
         self.finish_reason = "other" if reason == "unknown" else reason
         self.raw_reason = payload.step_result.raw_reason or None
-        self.usage = payload.output.usage
+        self.usage = copy(payload.output.usage)  # hooks are handed the chunk
         metadata = payload.metadata or {}
         self.provider_metadata = metadata.get("providerMetadata")
 

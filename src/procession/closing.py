@@ -60,7 +60,7 @@ def uphold(run: RunState, error: BaseException) -> TripWire | None:
     `error` is what ended the run. Returns the verdict that blocks it, if there is one; an attempt
     that was to be made again is only taken back.
     """
-    wire = verdict_in(error) or run.given or run.verdict
+    wire = verdict_in(error) or run.given or verdict_in(run.halt)
     if wire is None or run.status == "tripwire" or run.settled:
         return wire if run.status == "tripwire" else None
     step = run.step
@@ -80,7 +80,7 @@ def take_back(run: RunState, step: Step, wire: TripWire | None) -> StepResult:
     if wire is not None:
         _put_right(wire)
     run.message_list.restore_response(step.mark)
-    run.answer = run.verdict = run.given = None
+    run.answer = run.halt = run.given = None
     result = step.rejected("retry", wire)
     step.taken_back = True
     if step.asked:

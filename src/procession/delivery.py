@@ -50,3 +50,5 @@ async def pass_on(run: RunState, chunk: Chunk, passed: list[Chunk] | None = None
         run.out.append(through)
         if passed is not None:
             passed.append(through)
+    if run.gate.late:
+        await run.gate.let_in()

@@ -7,11 +7,10 @@ processor and run, and refilled; plain hooks are called, async ones awaited, abs
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from .chunks import Chunk, payload_from_json
 from .errors import ProcessorError
@@ -20,17 +19,25 @@ from .pipeline import failed
 from .processor import ProcessOutputStreamArgs
 from .records import Record
 from .tracks import ChunkTrack
+from .turns import IDLE, Turns
 
 if TYPE_CHECKING:
+    import asyncio
+
     from .pipeline import Link
     from .run_state import RunState
 
 __all__ = ["PENDING", "Gate"]
 
 AGENT = "AGENT"
-IDLE = -1
 _FRAMES = frozenset({"step-start", "response-metadata", "finish", "step-finish"})
 """Chunks that hold nothing a hook's edit could spoil for others."""
+_ENGINES = _FRAMES | {"start", "stream-start", "tripwire", "abort"}
+"""Chunks that only the engine makes."""
+_ALONE = _ENGINES | {"tool-call", "tool-result", "tool-error", "error"}
+"""Chunks that there is one of."""
+_CONTENT = ("text-", "reasoning-", "source", "file", "tool-call")
+"""What the types of chunks begin with of which the answer is made."""
 PENDING: Any = object()
 """What `Gate.ask` returns when there is something to wait for."""
 
@@ -88,12 +95,11 @@ class Gate:
         "_run",
         "_serving",
         "_stopped",
-        "_turns",
-        "at",
         "is_open",
         "is_plain",
         "late",
         "seen",
+        "turns",
         "writes",
     )
 
@@ -104,16 +110,10 @@ class Gate:
         self.writes = run.pipeline.process_output_stream.writes
         self.is_open = not run.pipeline.process_output_stream
         """Whether nobody stands here: chunks need not be offered."""
-        self.at = IDLE
-        """The post that is being waited for, the last one if a chunk has led to another.
-
-        While a hook is waited for, others may write. The gate serves one at a time: what would
-        have to pass this post follows behind the chunk that is there.
-        """
+        self.turns = Turns()
         self.late: deque[tuple[Chunk, int, asyncio.Future[None] | None]] = deque()
-        """Written chunks that wait for that, each with the post of its writer."""
+        """Written chunks that wait for their turn, each with the post of its writer."""
         self._serving = False
-        self._turns: list[asyncio.Future[None]] = []
         self._attempt = run.retry_count
         chain = run.chain_of_stream()
         self.is_plain = not any(link.is_async for link in chain)
@@ -140,7 +140,7 @@ class Gate:
         """
         run = self._run
         self._stopped = None
-        if self.at != IDLE or run.retry_count != self._attempt or run.verdict is not None:
+        if self.turns.at != IDLE or run.retry_count != self._attempt or run.halt is not None:
             return PENDING
         if self._keeps_parts:
             self.seen.append(_frozen(chunk))
@@ -174,16 +174,16 @@ class Gate:
     # One frame for a chunk, not several: the loop is written out.
     async def offer(self, chunk: Chunk, *, after: int = -1) -> Chunk | None:  # noqa: C901
         """Pass a chunk through the chain, from the post behind `after`; `None`: it was dropped."""
-        posts = self._posts
+        posts, turns = self._posts, self.turns
         if not posts:
             return chunk
-        if self.at > after:
-            await self._turn(after)
+        if turns.at > after:
+            await turns.free(after)
         if after < 0:
             self._note(chunk)
         else:
             posts = posts[after + 1 :]
-        outside = self.at
+        outside = turns.at
         part: Chunk | None = chunk
         is_data = chunk.type.startswith("data-")
         for post in posts:
@@ -192,23 +192,29 @@ class Gate:
             args = post.args
             args.part = part
             try:
-                returned: Any = post.hook(args)
                 if post.is_async:
-                    self.at = post.position
-                    returned = await returned
-                    self.at = outside
+                    position = turns.at = post.position
+                    returned: Any = await post.hook(args)
+                    if turns.at != position:
+                        await turns.free(position)  # what the hook has left behind goes first
+                    if outside >= 0:
+                        outside = turns.around(outside)
+                    turns.at = outside
+                else:
+                    returned = post.hook(args)
             except BaseException as error:
-                self._leave(outside)
-                await self._failed(post, error)
+                if post.is_async:
+                    turns.leave(post.position, outside)
+                await failed(self._run, post.link, args, error)
             if returned is not part or args.verdict is not None:
                 part = await self._made(post, returned, part)
                 if part is None:
                     break
                 is_data = part.type.startswith("data-")
-        if self.late or self._turns:
-            await self._let_in()
-        if self._run.verdict is not None and part is not None:
-            raise self._run.verdict
+        if turns.waiting:
+            turns.wake()
+        if self._run.halt is not None:
+            raise self._run.halt
         return part
 
     def _note(self, chunk: Chunk) -> None:
@@ -220,80 +226,73 @@ class Gate:
             for post in self._posts:
                 post.args.retry_count = self._attempt
 
-    async def _failed(self, post: _Post, error: BaseException) -> NoReturn:
-        try:
-            await failed(self._run, post.link, post.args, error)
-        finally:
-            post.args.verdict = None  # the object is used again, in another attempt
-
     async def _made(self, post: _Post, returned: Any, part: Chunk) -> Chunk | None:
         """Something else than the chunk offered, made to belong to this run (R-122 to R-130)."""
-        outside, self.at = self.at, post.position
+        turns, position = self.turns, post.position
+        outside, turns.at = turns.at, position
         try:
-            try:
-                if returned.__class__ is _Raised:
-                    raise returned.error
-                if inspect.isawaitable(returned):
-                    returned = await returned
-                if post.args.verdict is not None:
-                    raise post.args.verdict
-            except BaseException as error:
-                await self._failed(post, error)
-            if returned is None or returned is part:
-                return returned
+            returned = await _awaited(post, returned)
+        except BaseException as error:
+            turns.leave(position, outside)
+            await failed(self._run, post.link, post.args, error)
+        try:
             if returned and returned.__class__ in (list, tuple):
-                return await self._several(post, returned, part)
-            return self._fitting(post, returned, part)
+                returned = await self._several(post, returned, part)
+            elif returned is not None and returned is not part:
+                returned = self._fitting(post, returned, part)
+            await turns.free(position)
         finally:
-            self._leave(outside)
+            turns.leave(position, outside)
+        return returned
 
     async def _several(self, post: _Post, returned: Sequence[Any], part: Chunk) -> Chunk:
         """Several chunks for one: the last one goes on in its place, the others before it."""
         made = [self._fitting(post, chunk, part) for chunk in returned]
+        for chunk in made[:-1]:
+            if chunk.type == part.type and part.type in _ALONE:
+                raise _wrong(post, f"returned {part.type!r} within a list: it can only be the last")
         for chunk in made[:-1]:
             await self._run.deliver_written(chunk, post.position)
         return made[-1]
 
     def _fitting(self, post: _Post, returned: Any, part: Chunk) -> Chunk:
         if not isinstance(returned, Chunk):
-            kind = type(returned).__name__
-            raise _wrong(post, f"must return a chunk, a list of chunks, or None, not {kind}")
+            raise _wrong(
+                post, f"must return a chunk, a list of chunks, or None, not {_kind(returned)}"
+            )
         payload: Any = returned.payload
         if payload.__class__ is dict:
             returned.payload = payload_from_json(returned.type, payload)
         problem = mend_returned(returned)
         if problem is not None:
             raise _wrong(post, f"returned a chunk that cannot be used: {problem}")
+        if returned.type != part.type:
+            self._check_type(post, returned.type, part.type)
         if not returned.type.startswith("data-"):
             returned.run_id = returned.run_id or self._run.run_id
             returned.from_ = returned.from_ or part.from_ or AGENT
         return returned
 
+    def _check_type(self, post: _Post, kind: str, offered: str) -> None:
+        """Only some types can take the place of another."""
+        if kind in _ENGINES:
+            raise _wrong(post, f"returned a {kind!r} chunk: only the engine makes these")
+        if self._run.answer is None and kind.startswith(_CONTENT):
+            raise _wrong(
+                post,
+                f"returned a {kind!r} chunk for {offered!r}: the model's answer is complete; "
+                "let go of what you hold back when its block ends",
+            )
+
     # ── one at a time ──────────────────────────────────────────────────────────────────────────
 
-    async def _turn(self, after: int) -> None:
-        """Wait until no post behind `after` is waited for."""
-        while self.at > after:
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._turns.append(turn)
-            await turn
-
-    def _leave(self, outside: int) -> None:
-        """No longer wait for a post; who waits for the way to be free looks again."""
-        self.at = outside
-        for turn in self._turns:
-            if not turn.done():
-                turn.set_result(None)
-        self._turns.clear()
-
-    async def _let_in(self) -> None:
-        """Let pass what was written while the way was taken, and wake who waits for a turn."""
-        self._leave(self.at)
+    async def let_in(self) -> None:
+        """Let pass what was written while the way was taken."""
         if self._serving:
             return
         self._serving = True
         try:
-            while self.late and self.late[0][1] >= self.at:
+            while self.late and self.late[0][1] >= self.turns.at:
                 chunk, after, told = self.late.popleft()
                 await self._run.deliver_written(chunk, after)
                 if told is not None:
@@ -308,6 +307,21 @@ class Gate:
 
 def _wrong(post: _Post, problem: str) -> ProcessorError:
     return ProcessorError(post.link.processor_id, "process_output_stream", problem)
+
+
+def _kind(value: Any) -> str:
+    return "an empty list" if value == [] else type(value).__name__
+
+
+async def _awaited(post: _Post, returned: Any) -> Any:
+    """What a hook has come to; raises what it raised, or swallowed."""
+    if returned.__class__ is _Raised:
+        raise returned.error
+    if inspect.isawaitable(returned):
+        returned = await returned
+    if post.args.verdict is not None:
+        raise post.args.verdict
+    return returned
 
 
 class _Raised:

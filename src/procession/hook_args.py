@@ -256,6 +256,20 @@ class ProcessOutputStreamArgs(HookArgs[M]):
     stream_parts: Sequence[Chunk] = ABSENT
     """All chunks of this run so far as they entered the chain, this one included (R-121)."""
 
+    @property
+    def messages(self) -> list[Message]:
+        """Messages as they are now, in a list of its own (R-033)."""
+        if self.listed is not None or self.message_list is ABSENT:
+            return super().messages
+        return list(self.message_list.messages())
+
+    @property
+    def system_messages(self) -> list[SystemMessage]:
+        """All system messages as they are now, in a list of its own (R-036)."""
+        if self.system_listed is not None or self.message_list is ABSENT:
+            return super().system_messages
+        return [dict(message) for message in self.message_list.get_all_system_messages()]
+
 
 class ProcessOutputStepArgs(HookArgs[M]):
     """Arguments of `process_output_step`, which runs before a step's tools (R-134)."""

@@ -69,7 +69,8 @@ class Intake:
         self.writes = run.gate.writes or run.pipeline.process_tool_result.writes
         """Whether a hook that is called on the way may write while it runs."""
 
-    async def take(self, read: Sequence[Chunk]) -> None:
+    # One frame for a read, not several: the usual chunk needs no other.
+    async def take(self, read: Sequence[Chunk]) -> None:  # noqa: C901
         """Take in what one read delivered, chunk by chunk; what passes is in `run.out`.
 
         Raises `TripWire` for a verdict; what passed before it is in `run.out` already.
@@ -111,6 +112,8 @@ class Intake:
                 if passed is chunk:
                     mend_edited(chunk)
                 self._keep(passed)
+        if gate.late:
+            await gate.let_in()
 
     async def _content(self, chunk: Chunk) -> None:
         """Content other than a piece of text, and all that has to be kept besides."""
@@ -162,9 +165,7 @@ class Intake:
             await self._content(half)
 
     async def _offer(self, chunk: Chunk) -> None:
-        passed = await self._gate.offer(chunk)
-        if passed is not None:
-            self._run.out.append(passed)
+        self._keep(await self._gate.offer(chunk))
 
     async def _control(self, chunk: Chunk) -> None:
         run, step, kind = self._run, self._step, chunk.type
@@ -184,7 +185,7 @@ class Intake:
             step.raw.append(chunk.to_json())
         if kind == "response-metadata":
             step.answer.note_metadata(chunk)
-            await self._gate.offer(chunk)
+            await self._offer_hidden(chunk)
         elif kind == "tool-call":
             await self._call(chunk)
         elif kind == "tool-result":
@@ -211,7 +212,13 @@ class Intake:
             chunk.payload.step_result.reason = "other"
         self._step.answer.note_finish(chunk)
         if self._step.answer.finish_reason != "tool-calls":
-            await self._gate.offer(chunk)
+            await self._offer_hidden(chunk)
+
+    async def _offer_hidden(self, chunk: Chunk) -> None:
+        """Offer a chunk that is never delivered; what a hook makes of it may be."""
+        passed = await self._gate.offer(chunk)
+        if passed is not None and passed.type != chunk.type:
+            self._keep(passed)
 
     async def _provider_result(self, chunk: Chunk) -> None:
         """A result that comes in the model's stream is judged before it is offered (R-239)."""
@@ -231,6 +238,8 @@ class Intake:
         live.tool_invocation.result = value
         if payload.is_error is True:
             live.tool_invocation.is_error = True
+        if payload.provider_metadata:
+            live.provider_metadata = _joined(payload.provider_metadata, live.provider_metadata)
         payload.result = value
         if step.from_cache and executed is None:
             step.had_outcome = True
@@ -238,6 +247,15 @@ class Intake:
         step.outcomes.append(passed if passed and passed.type == chunk.type else chunk)
         if passed is not None:
             run.out.append(passed)
+
+
+def _joined(result: dict[str, Any], call: dict[str, Any] | None) -> dict[str, Any]:
+    """What a provider says of a result, and of its call: the call's word stands."""
+    found = {**result, **(call or {})}
+    for name in result.keys() & (call or {}).keys():
+        if isinstance(result[name], dict) and isinstance(found[name], dict):
+            found[name] = {**result[name], **found[name]}
+    return found
 
 
 def _orphan(payload: ToolResultPayload) -> ToolInvocationPart:

@@ -22,7 +22,7 @@ class Interruption:
     come to their own end (R-558).
     """
 
-    __slots__ = ("_fired", "_puller", "_signal", "is_armed", "puller", "waiting")
+    __slots__ = ("_fired", "_puller", "_signal", "is_armed", "puller", "reader", "waiting")
 
     def __init__(self, signal: AbortSignal | None) -> None:
         self._signal = signal
@@ -30,6 +30,8 @@ class Interruption:
         """Whether there is anything to check."""
         self.puller: asyncio.Task[Any] | None = None
         """The task that pulls at the moment."""
+        self.reader: asyncio.Task[Any] | None = None
+        """The task that pulled last: it reads what was delivered, or is pulling again."""
         self.waiting = False
         """Whether the run waits for the model."""
         self._fired = False

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
+from copy import copy
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
 
 from .chunks import Chunk, ToolOutputPayload
 from .errors import InputError, ProcessionError
-from .records import clean_json, clean_kept, clean_record, clean_text
+from .records import clean_json, clean_kept, clean_record, clean_text, own
 from .reminders import send_signal
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def data_chunk(given: Any) -> Chunk:
     Raises `InputError` unless it is a `data-…` chunk that has a JSON form (R-196).
     """
     if isinstance(given, Chunk):
-        chunk = given
+        chunk = copy(given)
     elif isinstance(given, Mapping):
         chunk = Chunk.from_json(dict(cast("Mapping[str, Any]", given)))
     else:
@@ -47,7 +48,7 @@ def data_chunk(given: Any) -> Chunk:
         )
     try:
         if chunk.data is not UNSET:
-            chunk.data = clean_json(chunk.data)
+            chunk.data = own(clean_json(chunk.data))
         clean_record(chunk)
     except InputError as error:
         raise InputError(f"writer.custom, chunk {clean_text(chunk.type)!r}: {error}") from None
@@ -99,7 +100,7 @@ class CallWriter(StreamWriter):
         Raises `InputError` for plain data that contains itself or is nested too deeply.
         """
         try:
-            output = clean_kept(output)
+            output = own(clean_kept(output))
         except InputError as error:
             raise InputError(f"writer.write, tool {self._tool_name!r}: {error}") from None
         payload = ToolOutputPayload(
@@ -112,7 +113,7 @@ class CallWriter(StreamWriter):
 class Outbox:
     """Takes what is written during a run and brings it to the gate."""
 
-    __slots__ = ("_failure", "_held", "_listening", "_untold", "_wake", "run")
+    __slots__ = ("_held", "_listening", "_untold", "_wake", "run")
 
     def __init__(self, run: RunState) -> None:
         self.run = run
@@ -120,7 +121,6 @@ class Outbox:
         self._listening = 0
         self._untold: list[asyncio.Future[None]] = []
         self._wake: asyncio.Future[None] | None = None
-        self._failure: Exception | None = None
 
     def writer(self, after: int = TO_ALL) -> StreamWriter:
         """A writer whose chunks are offered to the processors behind position `after`."""
@@ -140,19 +140,19 @@ class Outbox:
         """
         if self.run.settled:
             raise ProcessionError("the run has ended: nothing can be written to its stream")
-        if after < self.run.gate.at:
+        if after < self.run.gate.turns.at:
             told = asyncio.get_running_loop().create_future() if patient else None
             self.run.gate.late.append((chunk, after, told))
             await (told if told is not None else asyncio.sleep(0))
             return
         try:
             await self.run.deliver_written(chunk, after)
-        except BaseException as error:
-            if isinstance(error, Exception):  # it fails the run, even if the writer catches it
-                self._failure = error
+        except BaseException:
             self.wake()
             raise
         if self._listening or (patient and self._held):
+            if asyncio.current_task() is self.run.interruption.reader:
+                return  # who reads the run cannot wait for its own reading
             told = asyncio.get_running_loop().create_future()
             self.tell_later(told)
             await told
@@ -201,10 +201,8 @@ class Outbox:
                 if run.out:
                     yield run.take_out()
                 self._tell(untold)
-                if run.verdict is not None:
-                    raise run.verdict
-                if self._failure is not None:
-                    raise self._failure
+                if run.halt is not None:
+                    raise run.halt
                 if run.out or self._untold:
                     continue
                 if task.done():

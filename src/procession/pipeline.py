@@ -188,8 +188,8 @@ async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -
                 returned = await returned
             if args.verdict is not None:
                 raise args.verdict  # the hook has swallowed its own
-            if run.verdict is not None:
-                raise run.verdict
+            if run.halt is not None:
+                raise run.halt
             if returned is not None:
                 _refuse_generator(link, returned)
                 apply(run, link, args, returned)
@@ -215,11 +215,12 @@ async def failed(run: RunState, link: Link, args: HookArgs[Any], error: BaseExce
     is over then, and ends with the verdict that was noted.
     """
     wire = verdict_in(error) or args.verdict
+    args.verdict = None  # it is known now, and what is written meanwhile is judged anew
     if wire is None:
         if isinstance(error, Exception):
             error.add_note(f"raised in {link.name} of processor {link.processor_id!r}")
         raise error
-    if wire is not run.verdict:  # else: told when it was given, by another processor
+    if wire is not run.halt:  # else: told when it was given, by another processor
         # A verdict raised by user code is that of the processor whose hook was running (R-172).
         wire.processor_id = wire.processor_id or link.processor_id
         wire.reason = wire.reason or f"blocked by processor {wire.processor_id!r}"

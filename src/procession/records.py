@@ -27,6 +27,7 @@ __all__ = [
     "clean_record",
     "clean_text",
     "format_time",
+    "own",
     "parse_time",
     "plain",
 ]
@@ -237,6 +238,15 @@ def clean_kept(value: Any) -> Any:
         return _clean(value, MAX_DEPTH, kept=True)
     except RecursionError:
         raise InputError(_TOO_DEEP) from None
+
+
+def own(value: Any) -> Any:
+    """`value` in lists and dicts of its own: its giver may go on to change his."""
+    if value.__class__ is dict:
+        return {key: own(entry) for key, entry in value.items()}
+    if value.__class__ is list:
+        return [own(entry) for entry in value]
+    return value
 
 
 def clean_record(record: Record) -> None:

@@ -100,8 +100,8 @@ class RunState:
     ids_before: frozenset[str]
     """Response messages that were there before the loop: added by `process_input`."""
     usage: Usage
-    verdict: TripWire | None
-    """A verdict given while something was written; it holds even if a hook swallows it."""
+    halt: BaseException | None
+    """What a hook raised about something written: it holds even if the writer makes light of it."""
     given: TripWire | None
     """The verdict that was given last: it counts even if the run is cut off before its effect."""
     final: bool
@@ -156,7 +156,7 @@ class RunState:
         self.own_messages = set()
         self.ids_before = frozenset()
         self.usage = Usage()
-        self.verdict = self.given = self.blocked = None
+        self.halt = self.given = self.blocked = None
         self.answer = self.tripwire = self.error = None
         self.final = self.concluded = False
         self.raises = self.in_loop = self.between_steps = self.settled = self._counted = False
@@ -376,12 +376,20 @@ class RunState:
             try:
                 passed = await self.gate.through(chunk, after=after)
             except BaseException as error:
-                self.verdict = verdict_in(error) or self.verdict
+                wire = verdict_in(error)
+                if wire is not None or isinstance(error, Exception):
+                    self.halt = wire or error
                 raise
-        if passed is None:
-            return
-        self.keep(passed)
-        self.out.append(passed)
+        if passed is not None:
+            self.keep(passed)
+            self.out.append(passed)
+        if self.gate.late:
+            await self.gate.let_in()
+
+    @property
+    def is_void(self) -> bool:
+        """Whether what comes now belongs to an answer of which nothing is kept."""
+        return self.status == "tripwire" or (self.step is not None and self.step.taken_back)
 
     def keep(self, chunk: Chunk) -> None:
         """Store what a written chunk leaves in the message."""
@@ -389,7 +397,7 @@ class RunState:
             if self.answer is not None:
                 self.answer.add(chunk)
             return
-        if chunk.transient is True:
+        if chunk.transient is True or self.is_void:
             return
         if self.answer is not None:
             self.answer.add_data(chunk)

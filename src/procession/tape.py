@@ -81,7 +81,7 @@ class Tape:
                 await self._turn()
                 continue
             self._busy = True
-            stop.puller = current_task(loop)
+            stop.puller = stop.reader = current_task(loop)
             try:
                 batch = await advance()
                 chunks += batch

@@ -16,7 +16,7 @@ from .abort_signal import AbortController
 from .errors import ConfigurationError, ToolError, TripWire
 from .outbox import CallWriter, stop
 from .pipeline import verdict_in
-from .records import clean_json, clean_text
+from .records import clean_json, clean_text, own
 from .tools import Tool, ToolContext
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class ToolRunner:
         try:
             return await self._execute(call)
         except TripWire as wire:  # a verdict does not wait for the tools before it
-            self._run.verdict = wire
+            self._run.halt = wire
             raise
         finally:
             if self._waiting:
@@ -168,7 +168,7 @@ class ToolRunner:
     async def _call(self, tool: Tool, call: Call, arguments: Any) -> Outcome:
         context = self._context(call) if tool.takes_context else None
         try:
-            value = clean_json(await tool.run(arguments, context))
+            value = own(clean_json(await tool.run(arguments, context)))
         except BaseException as error:
             wire = verdict_in(error)
             if wire is not None:

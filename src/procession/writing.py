@@ -10,6 +10,7 @@ answer costs time, never a chunk.
 from __future__ import annotations
 
 import dis
+import sys
 from functools import lru_cache
 from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
@@ -22,8 +23,14 @@ __all__ = ["may_look_back", "may_write"]
 _WRITING = frozenset({"writer", "send_signal"})
 _LOOKING_BACK = frozenset({"stream_parts"})
 
-_HIDING = frozenset({"locals", "vars", "eval", "exec", "_getframe", "currentframe"})
+_HIDING = frozenset(
+    {"locals", "vars", "eval", "exec", "_getframe", "currentframe"}
+    | {"__dict__", "__self__", "__getattribute__"}
+)
 """What can reach the argument, or name an attribute of it, without its name in the code."""
+
+
+_METHODS = frozenset({"abort", "handed", "show", "renew"})
 
 
 def may_write(hook: Callable[..., Any]) -> bool:
@@ -84,4 +91,13 @@ def _reads_attribute(step: dis.Instruction, after: dis.Instruction | None, argum
     names: list[Any] = list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else [value]
     if argument in names[:-1]:  # loaded twice: the first one goes elsewhere
         return False
-    return names[-1] == argument and after.opname in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR")
+    if names[-1] != argument or after.opname not in ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR"):
+        return False
+    # A method that is not called at once holds the argument.
+    return after.argval not in _METHODS or _is_call(after)
+
+
+def _is_call(step: dis.Instruction) -> bool:
+    if sys.version_info >= (3, 12):
+        return step.opname == "LOAD_ATTR" and bool((step.arg or 0) & 1)
+    return step.opname == "LOAD_METHOD"

@@ -303,3 +303,308 @@ async def test_lists_of_something_else(bad: list[Any]) -> None:
     await run.consume_stream()
     assert run.status == "failed"
     assert "process_output_stream" in str(run.error)
+
+
+async def test_an_empty_list_is_named() -> None:
+    """R-130: the error does not ask for what was given."""
+    agent = agent_with(ScriptedModel(["one"]), Hook("process_output_stream", lambda args: []))
+    run = await agent.stream("go")
+    await run.consume_stream()
+    assert "not an empty list" in str(run.error)
+
+
+def replacing(kind: str, *made: Any) -> Hook:
+    """Puts `made` in the place of a chunk of a type; "part" stands for the chunk itself."""
+
+    def hook(args: Any) -> Any:
+        if args.part.type != kind:
+            return args.part
+        found = [args.part if chunk == "part" else chunk for chunk in made]
+        return found[0] if len(found) == 1 else found
+
+    return Hook("process_output_stream", hook)
+
+
+def delta(text: str = "Z") -> Chunk:
+    return Chunk.from_json({"type": "text-delta", "payload": {"id": "z", "text": text}})
+
+
+MASKED = Chunk.from_json(
+    {"type": "tool-result", "payload": {"toolCallId": "c1", "toolName": "echo", "result": "*"}}
+)
+AUDIT = Chunk("data-audit", data=1)
+
+
+@pytest.mark.parametrize(
+    "hook",
+    [
+        replacing("finish", "part", delta()),
+        replacing("response-metadata", "part", delta()),
+        replacing("text-delta", Chunk("tripwire", None)),
+        replacing("text-delta", Chunk("start", None)),
+        replacing("text-delta", Chunk("finish", None)),
+        replacing("tool-result", MASKED, AUDIT),
+        replacing("tool-call", "part", AUDIT),
+        replacing("step-finish", delta(), "part"),
+        replacing("tool-result", delta(), "part"),
+        replacing("tool-result", delta()),
+        replacing("step-finish", delta()),
+    ],
+)
+async def test_chunks_that_cannot_stand_there(hook: Hook) -> None:
+    """R-126, R-516, law 2: the engine's own, outcomes that would be two, text that comes late."""
+    run = await agent_with(PlayedModel(TWO_STEPS), hook).stream("go")
+    chunks = [chunk async for chunk in run]
+    assert run.status == "failed" and "hooked" in str(run.error)
+    assert [chunk.type for chunk in chunks].count("error") == 1 and chunks[-1].type == "error"
+
+
+@pytest.mark.parametrize("kind", ["finish", "response-metadata", "step-start", "text-end"])
+@pytest.mark.parametrize("listed", [True, False])
+async def test_text_wherever_the_answer_comes(kind: str, listed: bool) -> None:
+    """R-129, law 2: delivered text is in the results and in the message."""
+    hook = replacing(kind, delta(), "part") if listed else replacing(kind, delta())
+    run = await agent_with(PlayedModel([[METADATA, *said("ab"), end()]]), hook).stream("go")
+    delivered = await texts(run)
+    stored = "".join(
+        p.text for m in run.message_list.get.response.db() for p in m.parts if p.type == "text"
+    )
+    assert delivered == await run.text == stored
+    assert sorted(delivered) == ["Z", "a", "b"], run.error
+
+
+async def test_a_masked_result_at_the_end_of_a_list() -> None:
+    """R-125: it is what `tool_results` shows."""
+    run = await agent_with(PlayedModel(TWO_STEPS), replacing("tool-result", AUDIT, MASKED)).stream(
+        "go"
+    )
+    await run.consume_stream()
+    assert [chunk.payload.result for chunk in await run.tool_results] == ["*"]
+
+
+class LeavesBehind:
+    """Writes in a task that it does not wait for."""
+
+    id = "leaves"
+
+    def __init__(self, pause: float = 0.0) -> None:
+        self.pause = pause
+
+    async def process_output_stream(self, args: Any) -> Chunk:
+        if args.part.type == "text-delta":
+            self.task = asyncio.create_task(args.writer.custom({"type": "data-x", "data": 1}))
+            await asyncio.sleep(self.pause)
+        return args.part
+
+
+class Judge:
+    """Drops what is secret, after a time that depends on the chunk."""
+
+    id = "judge"
+    process_data_parts = True
+
+    def __init__(self, text: int, data: int) -> None:
+        self.turns = {False: text, True: data}
+
+    async def process_output_stream(self, args: Any) -> Chunk | None:
+        part = args.part
+        secret = part.type == "text-delta" and "SECRET" in part.payload.text
+        for _ in range(self.turns[part.type == "data-x"]):
+            await asyncio.sleep(0)
+        return None if secret else part
+
+
+@pytest.mark.parametrize("text", [0, 1, 5])
+@pytest.mark.parametrize("data", [0, 1, 5, 20])
+@pytest.mark.parametrize("pause", [0.0, 0.002])
+async def test_writes_that_a_hook_leaves_behind(text: int, data: int, pause: float) -> None:
+    """Law 2, R-198: they go on from its post; the chunk follows, judged as itself, and once."""
+    model = PlayedModel([[*said("SECRET", "b", "c"), end()]])
+    run = await agent_with(model, LeavesBehind(pause), Judge(text, data)).stream("go")
+    kinds: list[str] = []
+    found: list[str] = []
+    async with asyncio.timeout(2):
+        async for chunk in run:
+            kinds.append(chunk.type)
+            if chunk.type == "text-delta":
+                found.append(chunk.payload.text)
+                await asyncio.sleep(0.001)
+    assert found == ["b", "c"] and await run.text == "bc"
+    assert kinds.count("data-x") >= (3 if pause else 0)
+
+
+@pytest.mark.parametrize("wire", [True, False])
+@pytest.mark.parametrize("guard_is_async", [True, False])
+async def test_guards_of_background_writes_do_not_fail_open(
+    wire: bool, guard_is_async: bool
+) -> None:
+    """R-133, R-188, law 4: what they raise ends the run, though nobody waits for the writer."""
+
+    class Later:
+        id = "later"
+
+        async def process_input_step(self, args: Any) -> None:
+            self.task = asyncio.create_task(self.write(args.writer))
+
+        async def write(self, writer: Any) -> None:
+            await asyncio.sleep(0.001)
+            await writer.custom({"type": "data-x", "data": "S"})
+
+    def judge(args: Any) -> Any:
+        if args.part.type == "data-x":
+            if wire:
+                args.abort("no")
+            raise ValueError("broken")
+        return args.part
+
+    async def judged(args: Any) -> Any:
+        return judge(args)
+
+    parts = answer("a", "b").parts
+    later = Later()
+    slow = [*parts[:2], {"type": "$delay", "ms": 20}, *parts[2:]]
+    hook = Hook("process_output_stream", judged if guard_is_async else judge)
+    run = await agent_with(ScriptedModel([slow]), later, hook).stream("go")
+    await run.consume_stream()
+    assert run.status == ("tripwire" if wire else "failed")
+    await asyncio.gather(later.task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("way", ["data", "result"])
+async def test_values_are_the_writers_own(way: str) -> None:
+    """R-511: what was delivered does not change with the dict it was made of."""
+    given: dict[str, Any] = {"n": [0]}
+
+    async def work(arguments: Any, context: Any) -> Any:
+        for number in range(3):
+            given["n"][0] = number
+            if way == "data":
+                await context.writer.custom({"type": "data-p", "data": given, "id": str(number)})
+        return given
+
+    model = PlayedModel([[call("work"), end("tool-calls")], [*said("x"), end()]])
+    run = await agent_with(model, tools=[Tool(name="work", execute=work)]).stream("go")
+    await run.consume_stream()
+    given["n"][0] = 99
+    chunks = [chunk async for chunk in run]
+    if way == "data":
+        assert [c.data["n"] for c in chunks if c.type == "data-p"] == [[0], [1], [2]]
+    else:
+        assert [c.payload.result["n"] for c in chunks if c.type == "tool-result"] == [[2]]
+
+
+async def test_the_reader_may_write() -> None:
+    """R-517: who reads the run does not wait for its own reading."""
+    kept: list[Any] = []
+
+    async def work(arguments: Any, context: Any) -> str:
+        await context.writer.custom(NOTE)
+        await asyncio.sleep(0)
+        return "done"
+
+    model = PlayedModel([[call("work"), end("tool-calls")], [*said("x"), end()]])
+    agent = agent_with(
+        model,
+        Hook("process_input_step", lambda args: kept.append(args.writer)),
+        tools=[Tool(name="work", execute=work)],
+    )
+    seen = 0
+    async with asyncio.timeout(1):
+        async for chunk in await agent.stream("go"):
+            if chunk.type == "data-note" and seen == 0:
+                seen += 1
+                await kept[0].custom({"type": "data-read", "data": 1})
+            seen += chunk.type == "data-read"
+    assert seen == 2
+
+
+async def test_violations_are_told_once_and_may_write() -> None:
+    """R-184, R-186: what `on_violation` writes is delivered before the tripwire."""
+
+    class Guard:
+        id = "guard"
+        process_data_parts = True
+        told = 0
+
+        def process_input_step(self, args: Any) -> None:
+            self.writer = args.writer
+
+        async def on_violation(self, violation: Any) -> None:
+            self.told += 1
+            await self.writer.custom({"type": "data-v", "data": 1, "transient": True})
+
+        async def process_output_stream(self, args: Any) -> Chunk:
+            if args.part.type == "text-delta":
+                args.abort("no")
+            return args.part
+
+    class PlainGuard(Guard):
+        def process_output_stream(self, args: Any) -> Chunk:  # type: ignore[override]
+            if args.part.type == "text-delta":
+                args.abort("no")
+            return args.part
+
+    for guard in (Guard(), PlainGuard()):
+        run = await agent_with(PlayedModel([[*said("a"), end()]]), guard).stream("go")
+        kinds = [chunk.type async for chunk in run]
+        assert guard.told == 1 and kinds[-2:] == ["data-v", "tripwire"]
+
+
+@pytest.mark.parametrize("retry", [True, False])
+async def test_parts_of_a_void_answer_are_not_kept(retry: bool) -> None:
+    """R-170, R-175: whenever they are written."""
+    kept: list[Any] = []
+
+    async def judge(args: Any) -> Any:
+        if args.part.type == "text-delta" and args.part.payload.text == "bad":
+            task = asyncio.create_task(kept[0].custom({"type": "data-x", "data": 1}))
+            for _ in range(3):
+                await asyncio.sleep(0)
+            kept.append(task)
+            args.abort("no", retry=retry)
+        return args.part
+
+    model = PlayedModel([[*said("good", "bad"), end()], [*said("fine"), end()]], (10,))
+    agent = agent_with(
+        model,
+        Hook("process_input_step", lambda args: kept.insert(0, args.writer), "keeps"),
+        Hook("process_output_stream", judge),
+    )
+    run = await agent.stream("go", max_processor_retries=1)
+    async for chunk in run:
+        if chunk.type == "text-delta" and chunk.payload.text == "good":
+            await kept[0].custom({"type": "data-x", "data": 2})
+    stored = [p for m in run.message_list.get.response.db() for p in m.parts]
+    assert [p.type for p in stored if p.type == "data-x"] == []
+    assert run.status == ("success" if retry else "tripwire")
+
+
+async def test_five_writes_stay_in_order() -> None:
+    """R-197: in the order of the calls."""
+
+    async def five(args: Any) -> Any:
+        if args.part.type == "text-delta":
+            await asyncio.gather(
+                *(args.writer.custom({"type": "data-n", "data": n}) for n in range(5))
+            )
+        return args.part
+
+    run = await agent_with(
+        PlayedModel([[*said("a"), end()]]), Hook("process_output_stream", five), Slow()
+    ).stream("go")
+    async with asyncio.timeout(1):
+        assert [c.data async for c in run if c.type == "data-n"] == [0, 1, 2, 3, 4]
+
+
+def _usage(args: Any) -> None:
+    if args.part.type == "finish":
+        args.part.payload.output.usage.input_tokens = 999
+
+
+async def test_usage_is_what_the_model_said() -> None:
+    """R-128: a hook that edits the closing chunk in place changes no record."""
+    run = await agent_with(
+        PlayedModel([[*said("a"), end()]]), Hook("process_output_stream", _usage)
+    ).stream("go")
+    await run.consume_stream()
+    assert (await run.usage).input_tokens != 999

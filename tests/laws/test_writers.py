@@ -287,3 +287,55 @@ async def test_writers_found_without_their_name(way: Any) -> None:
     run = await agent_with(PlayedModel(TWO_STEPS), Hook("process_output_step", hook)).stream("go")
     assert "data-note" in await waiter.read(run)
     assert waiter.waits
+
+
+def _by_dict(args: Any, seen: list[int]) -> Any:
+    seen.append(len(args.__dict__["stream_" + "parts"]))
+    return args.part
+
+
+def _by_bound_method(args: Any, seen: list[int]) -> Any:
+    stop = args.abort
+    seen.append(len(getattr(stop, "__" + "self__").stream_parts))
+    return args.part
+
+
+def _by_name(args: Any, seen: list[int]) -> Any:
+    seen.append(len(args.stream_parts))
+    return args.part
+
+
+@pytest.mark.parametrize("way", [_by_dict, _by_bound_method, _by_name])
+async def test_earlier_chunks_are_there_however_they_are_read(way: Any) -> None:
+    """R-121: chunks are kept for every hook that could look at them."""
+    seen: list[int] = []
+    hook = types.FunctionType(way.__code__, {**globals()}, "hook", (seen,))
+    agent = agent_with(PlayedModel([[*said("a", "b"), end()]]), Hook("process_output_stream", hook))
+    await agent.generate("go")
+    assert seen == list(range(1, len(seen) + 1)) and len(seen) > 4
+
+
+async def test_a_plain_abort_keeps_no_chunks() -> None:
+    """Law 7: a hook that only aborts does not make the run keep what it has delivered."""
+    from procession.writing import may_look_back
+
+    def guard(args: Any) -> Any:
+        if args.part.type == "error":
+            args.abort("no")
+        return args.part
+
+    assert not may_look_back(guard)
+    assert may_look_back(_by_bound_method) and may_look_back(_by_dict)
+
+
+async def test_messages_are_those_of_the_moment() -> None:
+    """R-033: a stream hook of the second step sees the answer of the first."""
+    counts: list[int] = []
+
+    def hook(args: Any) -> Any:
+        if args.part.type == "step-start":
+            counts.append(len(args.messages))
+        return args.part
+
+    await agent_with(PlayedModel(TWO_STEPS), Hook("process_output_stream", hook)).generate("go")
+    assert counts == [1, 2]
