@@ -116,5 +116,10 @@ def _usage(usage: Usage, api: str) -> Json | None:
         "reasoning": usage.reasoning_tokens,
         "cacheWrite": usage.cache_creation_input_tokens,
     }
+    if api == "generate" and isinstance(usage.raw, dict):
+        # Its SDK shows two counts that are sums here as they come: without what the provider's own
+        # tools read, and without thoughts.
+        counts["input"] = usage.raw.get("promptTokenCount")
+        counts["output"] = usage.raw.get("candidatesTokenCount")
     known = {name: count for name, count in counts.items() if count is not None}
     return known or None

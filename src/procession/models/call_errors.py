@@ -21,7 +21,9 @@ __all__ = [
     "cut_short",
     "is_retryable_status",
     "public_headers",
+    "refused",
     "streamed_error",
+    "unreached",
     "wrong_answer",
 ]
 
@@ -31,22 +33,32 @@ def call_failure(provider: str, error: Any, key: str) -> APICallError:
 
     `error` is an `APIError` of the provider's client.
     """
-    url = _public_url(str(error.request.url))
     if getattr(error, "status_code", None) is None:
-        cause = error.__cause__ or error
-        return APICallError(
-            f"{provider} could not be reached: {_words(cause, error)}", is_retryable=True, url=url
-        )
-    response = error.response
+        return unreached(provider, error, str(error.request.url))
+    return refused(provider, error.response, error.body, key)
+
+
+def unreached(provider: str, error: Exception, url: str) -> APICallError:
+    """A call that reached nobody."""
+    cause = error.__cause__ or error
+    return APICallError(
+        f"{provider} could not be reached: {_words(cause, error)}",
+        is_retryable=True,
+        url=_public_url(url),
+    )
+
+
+def refused(provider: str, response: httpx2.Response, said: Any, key: str) -> APICallError:
+    """A refused call; `said` is the error record in the body, or the text of the body."""
     body = _without(key, response.text)
-    message = _without(key, _provider_words(error.body)) or _no_words(provider, response, body)
+    message = _without(key, _provider_words(said)) or _no_words(provider, response, body)
     return APICallError(
         message,
-        status_code=error.status_code,
-        is_retryable=is_retryable_status(error.status_code),
+        status_code=response.status_code,
+        is_retryable=is_retryable_status(response.status_code),
         response_body=body,
         response_headers=public_headers(response.headers),
-        url=url,
+        url=_public_url(str(response.request.url)),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import UNSET, UnsetType
+
 from ..chunks import BlockPayload, Chunk, DeltaPayload
 
 if TYPE_CHECKING:
@@ -35,11 +37,11 @@ class TextBlocks:
         if not text:
             return
         if self.kind != kind:
-            self._open(out, kind)
+            self.open(out, kind)
         out.append(_delta(kind, self.id, text))
 
-    def close(self, out: list[Chunk]) -> None:
-        """End the open block, if there is one."""
+    def close(self, out: list[Chunk], metadata: dict[str, Any] | UnsetType = UNSET) -> None:
+        """End the open block, if there is one; `metadata` is what its end tells of all of it."""
         kind, self.kind = self.kind, ""
         if not kind:
             return
@@ -47,9 +49,11 @@ class TextBlocks:
         if lost:
             out.append(_delta(kind, self.id, lost))
         chunk_type = "reasoning-end" if kind == "reasoning" else "text-end"
-        out.append(Chunk(type=chunk_type, payload=BlockPayload(id=self.id)))
+        payload = BlockPayload(id=self.id, provider_metadata=metadata)
+        out.append(Chunk(type=chunk_type, payload=payload))
 
-    def _open(self, out: list[Chunk], kind: str) -> None:
+    def open(self, out: list[Chunk], kind: str) -> None:
+        """Begin a block, whether or not text follows."""
         self.close(out)
         self.kind = kind
         self.id = f"{kind}-{self._prefix}-{self._count}"
