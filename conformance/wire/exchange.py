@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 __all__ = ["Exchange", "model_for"]
 
 APIS = {
-    "chat": ("procession.models.openai", "OpenAIChatModel"),
+    "chat": ("procession.models.compatible", "chat_model"),
     "responses": ("procession.models.responses", "OpenAIResponsesModel"),
     "messages": ("procession.models.anthropic", "AnthropicModel"),
     "generate": ("procession.models.google", "GoogleModel"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
@@ -214,11 +215,21 @@ def _loaded(entry: Any) -> Any:
     try:
         return entry.load()
     except ModuleNotFoundError as error:
-        extra = "local" if entry.name == "local" else "openai"
+        brings = f"pip install '{_extra_of(entry, error.name or '')}'"
         raise ConfigurationError(
-            f"provider {entry.name!r} needs the package {error.name!r}: "
-            f"pip install 'procession[{extra}]'"
+            f"provider {entry.name!r} needs the package {error.name!r}: {brings}"
         ) from error
+
+
+def _extra_of(entry: Any, module: str) -> str:
+    """The extra of the package that registered a provider which brings a missing module."""
+    wanted = module.partition(".")[0].replace("_", "-").lower()
+    for requirement in entry.dist.requires or ():
+        name, _, condition = requirement.partition(";")
+        extra = re.search("extra *== *['\"]([^'\"]+)", condition)
+        if extra and name.lower().replace("_", "-").startswith(wanted):
+            return f"{entry.dist.name}[{extra[1]}]"
+    return module
 
 
 def _config_of(mapping: Mapping[str, Any]) -> ModelConfig:

@@ -13,7 +13,8 @@ import pytest
 
 from procession.errors import APICallError, InputError, MissingKeyError
 from procession.model import LanguageModel, ModelConfig, ModelRequest
-from procession.models.openai import OpenAIChatModel, compatible_model, openai_model
+from procession.models.compatible import compatible_model
+from procession.models.openai import OpenAIChatModel, openai_model
 
 from .conftest import Exchange, Provider, head, piece, plays, recorded, refuses
 

@@ -20,12 +20,14 @@ from ..errors import ModelError
 from .call_errors import streamed_error
 from .chat_blocks import TextBlocks, plain_text
 from .chat_calls import OpenCalls
+from .chat_extras import Extras
 from .chat_wire import (
     Call,
     Event,
     Heading,
     decode_event,
     decode_heading,
+    decode_plain,
     metadata_of,
     usage_of,
 )
@@ -34,17 +36,21 @@ from .half_characters import HalfCharacters
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .chat_wire import Delta
+    from .chat_wire import Delta, PlainEvent
 
 __all__ = ["ChatEvents"]
 
 _REASONS = {
     "stop": "stop",
     "length": "length",
+    "model_length": "length",
     "content_filter": "content-filter",
+    "sensitive": "content-filter",
     "tool_calls": "tool-calls",
     "function_call": "tool-calls",
     "error": "error",
+    "network_error": "error",
+    "insufficient_system_resource": "error",
 }
 
 
@@ -59,6 +65,7 @@ class ChatEvents:
         self._halves = HalfCharacters()
         self._blocks = TextBlocks(provider, self._halves)
         self._calls = OpenCalls(self._blocks, self._halves)
+        self._extras = Extras(provider)
         self._reason: str | None = None
         self._described = False
         self._plain = False
@@ -71,19 +78,22 @@ class ChatEvents:
             if self.failed or self.finished:
                 break
             try:
+                if self._plain:
+                    # By far the commonest event, on a path of its own: more of the open text block.
+                    text = _only_text(decode_plain(data))
+                    if text is not None:
+                        payload = DeltaPayload(id=self._blocks.id, text=text)
+                        out.append(Chunk(type="text-delta", payload=payload))
+                        continue
                 event = decode_event(data)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 self._odd(out, data)
                 continue
-            if self._plain:
-                # By far the commonest event, on a path of its own: more of the open text block.
-                text = _only_text(event)
-                if text is not None:
-                    payload = DeltaPayload(id=self._blocks.id, text=text)
-                    out.append(Chunk(type="text-delta", payload=payload))
-                    continue
-            if not self._described:
+            first = not self._described
+            if first:
                 self._describe(out, event, decode_heading(data))
+            if first or event.usage or (event.choices and event.choices[0].finish_reason):
+                self._extras.keep(data)
             if self._include_raw:
                 out.append(Chunk(type="raw", payload=msgspec.json.decode(data)))
             self._event(out, event)
@@ -111,38 +121,57 @@ class ChatEvents:
         if event.error:
             # Inside a stream that began well. An open block stays open: it broke off.
             return self._fail(out, streamed_error(event.error))
+        if event.search_results or event.citations:
+            self._extras.put_sources(out, event.search_results or event.citations)
         for choice in event.choices or ():
             if choice.index:  # only the first of several answers is asked for
                 continue
             delta = choice.delta or choice.message
             if delta is not None:
                 self._delta(out, delta)
+            if choice.logprobs:
+                self._extras.weigh(choice.logprobs)
             if choice.finish_reason:
                 self._reason = str(choice.finish_reason)
                 self._close(out)
-        if event.usage:
-            self._usage = event.usage  # the last one counts, they are never added (G-P2)
-        elif isinstance(event.x_groq, dict):
-            extras = cast("dict[str, Any]", event.x_groq)  # pyright: ignore[reportUnknownMemberType]
-            self._usage = extras.get("usage") or self._usage
+        # The last one counts, they are never added (G-P2).
+        self._usage = _usage_in(event) or self._usage
 
     def _delta(self, out: list[Chunk], delta: Delta) -> None:
-        blocks, calls = self._blocks, self._calls
-        # Some servers send the same reasoning under both names.
-        thought = delta.reasoning_content or delta.reasoning
+        blocks = self._blocks
+        if delta.reasoning_details:
+            self._extras.think(delta.reasoning_details)
+        # Some servers send the same reasoning under several names.
+        thought = plain_text(
+            delta.reasoning_content or delta.reasoning or _told(delta.reasoning_details)
+        )
         if thought:
-            blocks.add(out, "reasoning", plain_text(thought))
+            blocks.add(out, "reasoning", thought)
         if delta.content:
             if delta.content.__class__ is str:
-                blocks.add(out, "text", delta.content)
+                self._speak(out, "text", delta.content)
             else:
                 self._parts(out, delta.content)
         if delta.refusal:
-            blocks.add(out, "refusal", plain_text(delta.refusal))
-        for fragment in delta.tool_calls or ():
-            calls.add(out, fragment)
-        if delta.function_call is not None:
-            calls.add(out, Call(index=-1, function=delta.function_call))
+            self._speak(out, "refusal", plain_text(delta.refusal))
+        if delta.annotations or delta.images or delta.executed_tools:
+            self._extras.put(out, delta)
+        if delta.tool_calls or delta.function_call:
+            self._end_thought(out)
+            for fragment in delta.tool_calls or ():
+                self._calls.add(out, fragment)
+            if delta.function_call is not None:
+                self._calls.add(out, Call(index=-1, function=delta.function_call))
+
+    def _speak(self, out: list[Chunk], kind: str, text: str) -> None:
+        if self._blocks.kind == "reasoning":
+            self._end_thought(out)
+        self._blocks.add(out, kind, text)
+
+    def _end_thought(self, out: list[Chunk]) -> None:
+        """Close what is being thought, and keep with it what the server wants to see again."""
+        if self._blocks.kind == "reasoning":
+            self._blocks.close(out, self._extras.thoughts())
 
     def _parts(self, out: list[Chunk], parts: Any) -> None:
         """Content in typed parts, as some servers send it: text, and thinking around texts."""
@@ -151,10 +180,15 @@ class ChatEvents:
             if isinstance(part, dict) and "thinking" in part:
                 self._blocks.add(out, "reasoning", plain_text(part["thinking"]))
             else:
-                self._blocks.add(out, "text", plain_text(part))
+                self._speak(out, "text", plain_text(part))
 
     def _close(self, out: list[Chunk]) -> None:
+        self._end_thought(out)
         self._blocks.close(out)
+        late = self._extras.thoughts()
+        if late is not UNSET:  # thoughts without a text, or what came after it
+            self._blocks.open(out, "reasoning")
+            self._blocks.close(out, late)
         self._calls.close(out)
 
     def _finish(self, out: list[Chunk], reason: str | None = None) -> None:
@@ -167,7 +201,7 @@ class ChatEvents:
         payload = FinishPayload(
             step_result=outcome,
             output=StepOutput(usage=usage_of(self._usage)),
-            metadata={"providerMetadata": {self._provider: {}}},
+            metadata={"providerMetadata": self._extras.metadata()},
         )
         out.append(Chunk(type="finish", payload=payload))
 
@@ -198,6 +232,15 @@ class ChatEvents:
             self._event(out, event)
 
 
+def _usage_in(event: Event) -> Any:
+    """The usage, where servers put it."""
+    if event.usage:
+        return event.usage
+    if isinstance(event.x_groq, dict):
+        return cast("dict[str, Any]", event.x_groq).get("usage")  # pyright: ignore[reportUnknownMemberType]
+    return event.choices[0].usage if event.choices else None
+
+
 def _is_whole(data: bytes) -> bool:
     if data.strip() == b"[DONE]":
         return True
@@ -208,7 +251,7 @@ def _is_whole(data: bytes) -> bool:
     return True
 
 
-def _only_text(event: Event) -> str | None:
+def _only_text(event: PlainEvent) -> str | None:
     """The text of an event that brings text and nothing else."""
     if event.error or event.usage or not event.choices:
         return None
@@ -218,11 +261,20 @@ def _only_text(event: Event) -> str | None:
         delta is None
         or choice.finish_reason is not None
         or choice.index
-        or delta.tool_calls is not None
-        or delta.reasoning_content is not None
-        or delta.reasoning is not None
-        or delta.refusal is not None
-        or delta.function_call is not None
+        or choice.logprobs
+        or delta.tool_calls
+        or delta.reasoning_content
+        or delta.reasoning
+        or delta.refusal
+        or delta.function_call
+        or delta.annotations
     ):
         return None
     return delta.content if delta.content and delta.content.__class__ is str else None
+
+
+def _told(details: Any) -> list[Any]:
+    """The records of thoughts that have a text to read, or a summary of it."""
+    entries = cast("list[Any]", details if isinstance(details, list) else [])
+    records = (cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict))
+    return [record.get("text") or record.get("summary") or "" for record in records]

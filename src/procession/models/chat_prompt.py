@@ -7,12 +7,13 @@ what a model object would keep would outlive the run it belongs to.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
-
 from ..errors import InputError
+from .chat_assistant import assistant_message, call_id, json_text
+from .chat_dialect import OPENAI, ChatDialect, dialect_of
 
 if TYPE_CHECKING:
     from ..model import ModelRequest, ToolDefinition
@@ -23,54 +24,56 @@ Json = dict[str, Any]
 
 
 def chat_body(
-    model: str, provider: str, request: ModelRequest, *, include_usage: bool = True
+    model: str, provider: str, request: ModelRequest, dialect: ChatDialect | None = None
 ) -> tuple[Json, list[Json]]:
     """The body, and warnings about what it cannot express.
 
     Raises `InputError` for a part that this wire format has no place for.
     """
+    dialect = dialect or dialect_of(provider)
     warnings: list[Json] = []
-    body: Json = {"model": model, "messages": chat_messages(request.prompt, warnings)}
-    _put_settings(body, provider, request, warnings)
+    messages = chat_messages(request.prompt, warnings, dialect, provider)
+    body: Json = {"model": model, "messages": messages}
+    _put_settings(body, dialect, request.settings, warnings)
     options = _options(provider, request.provider_options)
     strict = options.pop("strict_json_schema", None)
     if request.tools:
-        body["tools"] = [_tool(tool, provider) for tool in request.tools]
-        body["tool_choice"] = _tool_choice(request.tool_choice)
+        _put_tools(body, dialect, provider, request, warnings)
     if request.response_format is not None:
-        body["response_format"] = _response_format(request.response_format, strict)
+        _put_format(body, dialect, request.response_format, strict)
     body |= options
     body["stream"] = True
-    if include_usage:
+    if dialect.usage_on_request:
         body.setdefault("stream_options", {"include_usage": True})
     return body, warnings
 
 
-_SETTINGS = (
-    ("temperature", "temperature"),
-    ("top_p", "top_p"),
-    ("seed", "seed"),
-    ("stop_sequences", "stop"),
-    ("presence_penalty", "presence_penalty"),
-    ("frequency_penalty", "frequency_penalty"),
-)
+_SETTINGS = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "seed": "seed",
+    "stop_sequences": "stop",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+}
 
 
-def _put_settings(body: Json, provider: str, request: ModelRequest, warnings: list[Json]) -> None:
-    settings: Mapping[str, Any] = request.settings
-    for ours, theirs in _SETTINGS:
+def _put_settings(
+    body: Json, dialect: ChatDialect, settings: Mapping[str, Any], warnings: list[Json]
+) -> None:
+    for ours, theirs in (*_SETTINGS.items(), ("max_output_tokens", dialect.limit)):
         value = settings.get(ours)
-        if value is not None:
-            body[theirs] = value
-    limit = settings.get("max_output_tokens")
-    if limit is not None:
-        # OpenAI's newer models refuse the old name; most compatible servers know only that.
-        body["max_completion_tokens" if provider == "openai" else "max_tokens"] = limit
-    top_k = settings.get("top_k")
-    if top_k is not None and provider == "openai":
-        warnings.append({"type": "unsupported-setting", "setting": "topK"})
-    elif top_k is not None:
-        body["top_k"] = top_k
+        if value is None:
+            continue
+        if theirs in dialect.refused:
+            warnings.append({"type": "unsupported-setting", "setting": _camel(ours)})
+        else:
+            body[dialect.renamed.get(theirs, theirs)] = value
+
+
+def _camel(name: str) -> str:
+    return re.sub("_([a-z])", lambda found: found[1].upper(), name)
 
 
 _OPTION_NAMES = {
@@ -106,35 +109,69 @@ def _tool(tool: ToolDefinition, provider: str) -> Json:
     return {"type": "function", "function": function}
 
 
-def _tool_choice(choice: str | Mapping[str, Any]) -> Any:
+def _put_tools(
+    body: Json,
+    dialect: ChatDialect,
+    provider: str,
+    request: ModelRequest,
+    warnings: list[Json],
+) -> None:
+    """The tools, and who chooses among them, as far as the server lets us."""
+    choice = request.tool_choice
+    if "tools" in dialect.refused:
+        warnings.append({"type": "other", "message": f"{provider} calls no tools: none are sent"})
+        return
+    if choice == "none" and "none" not in dialect.tool_choices:
+        return  # the same without the word
+    body["tools"] = [_tool(tool, provider) for tool in request.tools]
     if isinstance(choice, str):
-        return choice
-    return {"type": "function", "function": {"name": choice["toolName"]}}
+        word: Any = dialect.tool_choices.get(choice)
+    elif dialect.names_tool:
+        word = {"type": "function", "function": {"name": choice["toolName"]}}
+    else:
+        word = None
+    if word is None:
+        word = "auto"
+        warnings.append({"type": "unsupported-setting", "setting": "toolChoice"})
+    body["tool_choice"] = word
 
 
-def _response_format(wanted: Mapping[str, Any], strict: bool | None) -> Json:
+def _put_format(
+    body: Json, dialect: ChatDialect, wanted: Mapping[str, Any], strict: bool | None
+) -> None:
     schema = wanted.get("schema")
     if schema is None:
-        return {"type": "json_object"}
+        body["response_format"] = {"type": "json_object"}
+        return
+    if not dialect.json_schema:
+        body["response_format"] = {"type": "json_object"}
+        told = f"Answer with JSON that fits this JSON Schema, and nothing else: {json_text(schema)}"
+        body["messages"].insert(0, {"role": "system", "content": told})
+        return
     form: Json = {"name": wanted.get("name") or "response", "schema": schema}
     if strict is not None:
         form["strict"] = strict
-    return {"type": "json_schema", "json_schema": form}
+    body["response_format"] = {"type": "json_schema", "json_schema": form}
 
 
-def chat_messages(prompt: Sequence[Json], warnings: list[Json]) -> list[Json]:
-    """The provider prompt as chat messages. Reasoning is left out: this API takes none back."""
+def chat_messages(
+    prompt: Sequence[Json],
+    warnings: list[Json],
+    dialect: ChatDialect = OPENAI,
+    provider: str = "openai",
+) -> list[Json]:
+    """The provider prompt as chat messages; with what was thought, where the dialect wants it."""
     messages: list[Json] = []
     for entry in prompt:
         role = entry["role"]
         if role == "user":
             messages.append({"role": "user", "content": _user_content(entry["content"])})
         elif role == "assistant":
-            message = _assistant(entry["content"], warnings)
+            message = assistant_message(entry["content"], dialect, provider, warnings)
             if message is not None:
                 messages.append(message)
         elif role == "tool":
-            messages += map(_tool_result, entry["content"])
+            messages += (_tool_result(part, dialect) for part in entry["content"])
         elif role == "system":
             messages.append({"role": "system", "content": entry["content"]})
         else:
@@ -200,42 +237,10 @@ def _own(part: Json) -> Json:
     return options.get("openai") or {}
 
 
-def _assistant(parts: Any, warnings: list[Json]) -> Json | None:
-    if isinstance(parts, str):
-        return {"role": "assistant", "content": parts}
-    texts: list[str] = []
-    calls: list[Json] = []
-    for part in parts:
-        kind = part["type"]
-        if kind == "text":
-            texts.append(part["text"])
-        elif part.get("providerExecuted"):
-            continue  # this API has no provider-executed tools
-        elif kind == "tool-call":
-            calls.append(_call(part))
-        elif kind == "file":
-            warnings.append({"type": "other", "message": "files of the assistant are not sent"})
-    if not texts and not calls:
-        return None
-    message: Json = {"role": "assistant", "content": "".join(texts) if texts else None}
-    if calls:
-        message["tool_calls"] = calls
-    return message
-
-
-def _call(part: Json) -> Json:
-    arguments = _json(part["input"])
-    return {
-        "id": part["toolCallId"],
-        "type": "function",
-        "function": {"name": part["toolName"], "arguments": arguments},
-    }
-
-
-def _tool_result(part: Json) -> Json:
+def _tool_result(part: Json, dialect: ChatDialect) -> Json:
     return {
         "role": "tool",
-        "tool_call_id": part["toolCallId"],
+        "tool_call_id": call_id(part["toolCallId"], dialect),
         "content": output_text(part["output"]),
     }
 
@@ -243,17 +248,13 @@ def _tool_result(part: Json) -> Json:
 def output_text(output: Any) -> str:
     """A tool's outcome as the text that the model reads."""
     if not isinstance(output, dict) or "value" not in output:
-        return _json(output)
+        return json_text(output)
     form = cast("Json", output)
     value, kind = form["value"], form.get("type")
     if kind in ("text", "error-text"):
-        return value if isinstance(value, str) else _json(value)
+        return value if isinstance(value, str) else json_text(value)
     if kind == "content" and isinstance(value, list):
         items = cast("list[Json]", value)
         if all(item.get("type") == "text" for item in items):
             return "\n".join(item["text"] for item in items)
-    return _json(value)
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+    return json_text(value)

@@ -20,8 +20,10 @@ __all__ = [
     "Event",
     "Function",
     "Heading",
+    "PlainEvent",
     "decode_event",
     "decode_heading",
+    "decode_plain",
     "metadata_of",
     "usage_of",
 ]
@@ -42,8 +44,8 @@ class Call(Struct, gc=False):
     function: Function | None = None
 
 
-class Delta(Struct, gc=False):
-    """What one event adds to the answer."""
+class PlainDelta(Struct, gc=False):
+    """What one event adds to the answer, down to what may stand beside a piece of its text."""
 
     content: Any = None
     tool_calls: list[Call] | None = None
@@ -51,6 +53,24 @@ class Delta(Struct, gc=False):
     reasoning: Any = None
     refusal: Any = None
     function_call: Function | None = None
+    annotations: Any = None
+
+
+class Delta(PlainDelta, gc=False):
+    """What one event adds to the answer."""
+
+    reasoning_details: Any = None  # thoughts in records, some of them signed or encrypted
+    images: Any = None
+    executed_tools: Any = None
+
+
+class PlainChoice(Struct, gc=False):
+    """One of the answers asked for; there is one."""
+
+    delta: PlainDelta | None = None
+    finish_reason: Any = None
+    index: int | None = None
+    logprobs: Any = None
 
 
 class Choice(Struct, gc=False):
@@ -59,7 +79,17 @@ class Choice(Struct, gc=False):
     delta: Delta | None = None
     finish_reason: Any = None
     index: int | None = None
+    logprobs: Any = None
     message: Delta | None = None  # where a server answers in one piece although asked to stream
+    usage: Any = None  # where one provider puts it
+
+
+class PlainEvent(Struct, gc=False):
+    """An event in the middle of a text, down to what tells that it brings more text only."""
+
+    choices: list[PlainChoice] | None = None
+    usage: Any = None
+    error: Any = None
 
 
 class Event(Struct, gc=False):
@@ -69,6 +99,8 @@ class Event(Struct, gc=False):
     usage: Any = None
     error: Any = None
     x_groq: Any = None  # where one provider puts the usage
+    search_results: Any = None
+    citations: Any = None
 
 
 class Heading(Struct, gc=False):
@@ -81,6 +113,9 @@ class Heading(Struct, gc=False):
 
 decode_event = msgspec.json.Decoder(Event).decode
 """The event that a record of the stream stands for; raises `msgspec.DecodeError`."""
+
+decode_plain = msgspec.json.Decoder(PlainEvent).decode
+"""The same, read faster."""
 
 decode_heading = msgspec.json.Decoder(Heading).decode
 """The heading of the same record."""
@@ -103,13 +138,27 @@ def usage_of(record: Any) -> Usage:
     if not isinstance(record, dict):
         return Usage()
     given = cast("dict[str, Any]", record)
-    inputs: dict[str, Any] = given.get("prompt_tokens_details") or {}
-    outputs: dict[str, Any] = given.get("completion_tokens_details") or {}
+    inputs, outputs = (_details(given, name) for name in ("prompt", "completion"))
+    cached = (inputs.get("cached_tokens"), *(given.get(name) for name in _CACHED))
     return Usage(
-        input_tokens=given.get("prompt_tokens"),
-        output_tokens=given.get("completion_tokens"),
-        total_tokens=given.get("total_tokens"),
-        reasoning_tokens=outputs.get("reasoning_tokens"),
-        cached_input_tokens=inputs.get("cached_tokens", given.get("prompt_cache_hit_tokens")),
+        input_tokens=_count(given.get("prompt_tokens")),
+        output_tokens=_count(given.get("completion_tokens")),
+        total_tokens=_count(given.get("total_tokens")),
+        reasoning_tokens=_count(outputs.get("reasoning_tokens", given.get("reasoning_tokens"))),
+        cached_input_tokens=next((_count(count) for count in cached if count is not None), None),
+        cache_creation_input_tokens=_count(inputs.get("cache_write_tokens")),
         raw=given,
     )
+
+
+_CACHED = ("cached_tokens", "prompt_cache_hit_tokens")
+"""Where some servers count what was read from a cache, beside the place that OpenAI has for it."""
+
+
+def _details(usage: dict[str, Any], of: str) -> dict[str, Any]:
+    details = usage.get(f"{of}_tokens_details")
+    return cast("dict[str, Any]", details) if isinstance(details, dict) else {}
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int else None

@@ -6,8 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import openai
+from msgspec.structs import replace
 
 from ..errors import MissingKeyError
+from .chat_dialect import ChatDialect, dialect_of
 from .chat_events import ChatEvents
 from .chat_prompt import chat_body
 from .sdk import SdkModel
@@ -17,10 +19,10 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from ..model import ModelConfig, ModelRequest
+    from ..model import ModelRequest
     from .adapter import Decoder
 
-__all__ = ["OpenAIChatModel", "OpenAIModel", "OpenAIOptions", "compatible_model", "openai_model"]
+__all__ = ["OpenAIChatModel", "OpenAIModel", "OpenAIOptions", "openai_model"]
 
 _KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -94,20 +96,26 @@ class OpenAIModel(SdkModel):
 class OpenAIChatModel(OpenAIModel):
     """A model behind the chat completions API of OpenAI or of a compatible server.
 
-    `include_usage=False` is for servers that refuse `stream_options`; for the rest see
-    `OpenAIOptions`.
+    `include_usage=False` is for servers that refuse `stream_options`, `dialect` for those that
+    differ in more than that; for the rest see `OpenAIOptions`.
     """
 
     path = "/chat/completions"
 
     def __init__(
-        self, model_id: str, *, include_usage: bool = True, **options: Unpack[OpenAIOptions]
+        self,
+        model_id: str,
+        *,
+        include_usage: bool = True,
+        dialect: ChatDialect | None = None,
+        **options: Unpack[OpenAIOptions],
     ) -> None:
         super().__init__(model_id, **options)
-        self._include_usage = include_usage
+        dialect = dialect or dialect_of(self.provider)
+        self._dialect = dialect if include_usage else replace(dialect, usage_on_request=False)
 
     def _body(self, request: ModelRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        return chat_body(self._model_id, self._provider, request, include_usage=self._include_usage)
+        return chat_body(self._model_id, self._provider, request, self._dialect)
 
     def _decoder(self, request: ModelRequest) -> Decoder:
         return ChatEvents(self._provider, include_raw=request.include_raw_chunks)
@@ -120,15 +128,3 @@ def _direct_client() -> httpx2.AsyncClient:
 def openai_model(name: str) -> OpenAIChatModel:
     """The model of an id `openai/name`."""
     return OpenAIChatModel(name)
-
-
-def compatible_model(config: ModelConfig) -> OpenAIChatModel:
-    """The model of a `ModelConfig`; its id is `provider/model`, or only the model's name."""
-    provider, slash, name = config.id.partition("/")
-    return OpenAIChatModel(
-        name if slash else config.id,
-        provider=provider if slash else "openai-compatible",
-        base_url=config.url,
-        api_key=config.api_key,
-        headers=config.headers,
-    )
