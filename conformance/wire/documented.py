@@ -8,4 +8,12 @@ DOCUMENTED: dict[str, dict[str, str]] = {
         "usage": "the usage of a stream is in `x_groq.usage` of its last event; "
         "the SDK looks for it only beside `choices`",
     },
+    "deepseek-responses-stream-0983c3cd": {
+        "reasoning": "`response.reasoning_text.delta` is the reasoning itself; the SDK's reading "
+        "here is of summaries only",
+    },
+    "openrouter-responses-stream-ab488644": {
+        "reasoning": "`response.reasoning_text.delta` is the reasoning itself; the SDK's reading "
+        "here is of summaries only",
+    },
 }

@@ -9,7 +9,25 @@ __all__ = ["items_of"]
 
 def items_of(chunks: list[Chunk], api: str) -> dict[str, Any]:
     """The keys that only some wire formats have."""
-    return {"signatures": _signatures(chunks)} if api == "generate" else {}
+    if api == "generate":
+        return {"signatures": _signatures(chunks)}
+    return _responses(chunks) if api == "responses" else {}
+
+
+_ITEMS = {"text-start": "message", "reasoning-start": "reasoning", "tool-call": "function_call"}
+
+
+def _responses(chunks: list[Chunk]) -> dict[str, Any]:
+    """An item may be several blocks; what is encrypted stands at the end of its last one."""
+    types: dict[Any, str] = {}
+    encrypted = 0
+    for chunk in chunks:
+        own = _own(chunk)
+        if chunk.type in _ITEMS:
+            key = own.get("itemId") or len(types)
+            types.setdefault(key, own.get("itemType") or _ITEMS[chunk.type])
+        encrypted += chunk.type == "reasoning-end" and "reasoningEncryptedContent" in own
+    return {"itemTypes": list(types.values()), "encryptedReasoning": encrypted}
 
 
 def _signatures(chunks: list[Chunk]) -> int:

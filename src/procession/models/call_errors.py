@@ -156,10 +156,15 @@ def streamed_error(value: Any) -> APICallError:
         None,
     )
     message = error.get("message") or error.get("type") or "the provider reported an error"
-    retryable = is_retryable_status(status) or error.get("type") in _PASSING
+    names = (error.get("type"), error.get("code"))
+    retryable = is_retryable_status(status) or any(
+        isinstance(name, str) and name in _PASSING for name in names
+    )
     return APICallError(
         str(message), status_code=status, is_retryable=retryable, response_body=text
     )
 
 
-_PASSING = frozenset({"server_error", "overloaded_error", "rate_limit_error", "timeout"})
+_PASSING = frozenset(
+    {"server_error", "overloaded_error", "rate_limit_error", "rate_limit_exceeded", "timeout"}
+)
