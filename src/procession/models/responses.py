@@ -23,10 +23,13 @@ class OpenAIResponsesModel(OpenAIModel):
     The provider keeps nothing unless the provider option `store` is true; reasoning comes back
     encrypted and is sent again with the next step. For the rest see `OpenAIOptions`. Provider
     options are the API's own fields in camelCase (`reasoningEffort`, `reasoningSummary`,
-    `textVerbosity`, `include`, `previousResponseId`, `serviceTier`, …), and `strictJsonSchema`.
+    `textVerbosity`, `include`, `previousResponseId`, `serviceTier`, …), and `strictJsonSchema`;
+    keys within their values are not renamed. With `previousResponseId`, give only what is new.
 
     A tool whose provider options have a `type` is a built-in one: `Tool(name="web_search",
-    provider_options={"openai": {"type": "web_search"}})`.
+    provider_options={"openai": {"type": "web_search"}})`. What the provider leaves to its caller (a
+    computer, a shell, custom tools, the approval of an MCP call: `True`, or `{"approve": …}`) the
+    tool's own `execute` answers.
     """
 
     path = "/responses"
