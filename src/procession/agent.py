@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from .asking import ResolvedModels
 from .blocking import run_blocking, stream_blocking
 from .errors import ConfigurationError
 from .model import LanguageModel, ModelSpec, resolve_model
@@ -80,6 +81,7 @@ class Agent:
         self.extensions = _extensions(extensions)
         check_option("observer", observer)
         self.observer = observer
+        self.models = ResolvedModels(model)
         self.fixed_model: LanguageModel | None = model if isinstance(model, LanguageModel) else None
         # A tool can be called as well, but is no function of the request (nor a list).
         asks = callable(tools) and not isinstance(tools, Tool)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from .chunks import Chunk
-from .errors import APICallError, ConfigurationError, ModelError
+from .errors import ConfigurationError, ModelError
 from .misfits import chunk_problem
 from .model import LanguageModel, ModelRequest, resolve_model
+from .retrying import Retries
 
 if TYPE_CHECKING:
     from .run_state import RunState
     from .step import Step
 
-__all__ = ["ModelFailure", "Retries", "read_failure", "resolved_model"]
-
-FIRST_PAUSE = 0.25
-LONGEST_PAUSE = 8.0
-LONGEST_ASKED_PAUSE = 60.0
-"""Seconds: our own pauses double between the first two; a provider may ask for up to the last."""
+__all__ = ["ModelFailure", "ResolvedModels", "read_failure", "resolved_model", "retries_of"]
 
 
 class ModelFailure(Exception):
@@ -40,43 +36,31 @@ def resolved_model(run: RunState, step: Step) -> LanguageModel:
         )
     if model is run.model and run.model_is_object:
         return model
-    return resolve_model(model)
+    return run.models.get(model)
 
 
-class Retries:
-    """The transport retries of one call: for errors marked retryable, before anything came (R-216).
+class ResolvedModels:
+    """The models of one agent, resolved once: each keeps its connections from step to step.
 
-    They are the model's own, and happen before any processor is asked.
+    Kept are the agent's own model, however it is given, and the ids that functions and hooks name;
+    what else these give is theirs to keep.
     """
 
-    __slots__ = ("_left", "_pause")
+    __slots__ = ("_by_id", "_own", "_own_model")
 
-    def __init__(self, run: RunState, request: ModelRequest) -> None:
-        self._left: int = request.settings.get("max_retries", run.max_retries)
-        self._pause = FIRST_PAUSE
+    MOST_IDS = 32
 
-    def pause_after(self, error: Exception) -> float | None:
-        """Seconds to wait before another try, or `None` when the error is to stand."""
-        if self._left <= 0 or not (isinstance(error, APICallError) and error.is_retryable):
-            return None
-        pause = _asked_pause(error)
-        if pause is None:
-            pause = self._pause
-        self._left -= 1
-        self._pause = min(self._pause * 2, LONGEST_PAUSE)
-        return pause
+    def __init__(self, own: Any) -> None:
+        self._own = own
+        self._own_model: LanguageModel | None = None
+        self._by_id: dict[str, LanguageModel] = {}
 
 
-def _asked_pause(error: APICallError) -> float | None:
-    """What the provider's `Retry-After` asks for, in seconds, within reason."""
-    headers: Mapping[str, Any] = error.response_headers or {}
-    asked = {key.lower(): value for key, value in headers.items()}.get("retry-after")
-    try:
-        seconds = -1.0 if asked is None else float(asked)
-    except (TypeError, ValueError):
-        return None
-    # Not a number compares as neither.
-    return min(seconds, LONGEST_ASKED_PAUSE) if seconds >= 0 else None
+
+def retries_of(step: Step, request: ModelRequest) -> Retries:
+    """The engine's retries of a call: none, where the model makes failed calls again itself."""
+    itself = getattr(step.model, "repeats_calls", False)
+    return Retries(0 if itself else request.max_retries)
 
 
 def read_failure(step: Step, read: Any, error: Exception) -> ModelFailure | None:

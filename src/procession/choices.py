@@ -47,11 +47,13 @@ def chosen_by_hooks(step: Step) -> None:
 def model_request(run: RunState, step: Step) -> ModelRequest:
     """The call as the model gets it."""
     tools = step.usable_tools()
+    settings = step.model_settings or {}
     return ModelRequest(
         prompt=step.prompt,
         tools=[tool.definition() for tool in tools.values()] if tools else (),
         tool_choice=step.tool_choice if tools or step.tool_choice == "none" else "auto",
-        settings=step.model_settings or {},
+        settings=settings,
+        max_retries=settings.get("max_retries", run.max_retries),
         provider_options=step.provider_options,
         response_format=_response_format(step.structured_output),
         streaming=run.streaming,

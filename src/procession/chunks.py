@@ -119,13 +119,14 @@ class ModelStartPayload(Payload, kw_only=True):
     """`stream-start`: a model's first chunk; what it knows when the provider has accepted.
 
     Never delivered: the engine makes `step-start` of it. `request` is `{body?}`, `headers` the
-    response's.
+    response's, `answered_by` the model itself, where it is one of several that were asked.
     """
 
     warnings: list[Any] = field(default_factory=list[Any])
     request: dict[str, Any] = field(default_factory=dict[str, Any])
     headers: dict[str, str] = field(default_factory=dict[str, str])
     raw_response: Any = None
+    answered_by: Any = UNSET
 
 
 class ResponseMetadataPayload(Payload, kw_only=True):

@@ -177,6 +177,8 @@ class Intake:
             step.request_info = dict(payload.request or {})
             step.headers = payload.headers
             step.raw_response = payload.raw_response
+            if payload.answered_by is not UNSET:
+                step.model = payload.answered_by
             run.warnings = step.warnings
             await self.start()
             return

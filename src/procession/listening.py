@@ -7,7 +7,7 @@ from contextlib import aclosing
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .asking import ModelFailure, Retries, read_failure
+from .asking import ModelFailure, read_failure, retries_of
 from .choices import model_request
 from .delivery import deliver
 from .errors import ModelError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
     from .chunks import Chunk
+    from .retrying import Retries
     from .run_state import RunState
     from .step import Step
 
@@ -35,7 +36,7 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
     step.asked = True
     intake, stop, out = Intake(run, step), run.interruption, run.out
     request = model_request(run, step)
-    retries = Retries(run, request)
+    retries = retries_of(step, request)
     read: Any = ()
     while True:
         started = perf_counter()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast, runtime_checkable
 
 from msgspec import Struct
 
 from .abort_signal import AbortSignal
 from .errors import ConfigurationError, UnknownModelError
+from .fallback import FallbackEntry, FallbackModel
 
 if TYPE_CHECKING:
     from .chunks import Chunk
@@ -64,6 +65,7 @@ class ModelRequest(Struct, kw_only=True):
     `prompt` and its entries are shared with the engine: read them, never change them. `streaming`
     is False when the caller wants the answer in one piece; a model may then deliver each block as
     one delta (R-549). `response_format` is `None` or `{"type": "json", "schema"?, "name"?}`.
+    `max_retries` is for models that repeat failed calls themselves (see `LanguageModel`).
     """
 
     prompt: Prompt
@@ -74,6 +76,7 @@ class ModelRequest(Struct, kw_only=True):
     response_format: Mapping[str, Any] | None = None
     streaming: bool = True
     include_raw_chunks: bool = False
+    max_retries: int = 0
     abort_signal: AbortSignal | None = None
     run_id: str = ""
 
@@ -96,6 +99,9 @@ class LanguageModel(Protocol):
     Chunks need no `run_id` and no `from_`; they are the engine's once yielded. A call that fails
     raises `APICallError`, or whatever the transport raised. Closing the generator closes the
     connection.
+
+    A failed call of which nothing came is made again by the engine. A model that does so itself
+    has an attribute `repeats_calls`, which is true; `request.max_retries` says how often.
     """
 
     @property
@@ -128,8 +134,12 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
         return f"ModelConfig(id={self.id!r}, url={self.url!r})"
 
 
-ModelSpec = LanguageModel | ModelConfig | str | Mapping[str, Any]
-"""What stands for a model: an object, a config, an id, or a mapping with `id` and `url`."""
+ModelSpec = LanguageModel | ModelConfig | str | Mapping[str, Any] | Sequence[Any]
+"""What stands for a model: an object, a config, an id, or a mapping with `id` and `url`.
+
+A list of these is asked in order until one answers. An entry may also be a mapping with `model`,
+and if need be `max_retries` (how often it is asked again) and `enabled`.
+"""
 
 ModelChoice = ModelSpec | Callable[..., Any]
 """A `ModelSpec`, or a (possibly async) function of the request that returns one."""
@@ -174,16 +184,40 @@ def resolve_model(spec: ModelSpec) -> LanguageModel:
     """
     if isinstance(spec, str):
         return _resolve_id(spec)
+    if isinstance(spec, list | tuple):
+        return FallbackModel([entry for given in spec for entry in _entries(given)])
     if isinstance(spec, Mapping):
         spec = _config_of(spec)
     if isinstance(spec, ModelConfig):
         return _compatible(spec)
     if callable(getattr(spec, "stream", None)) and hasattr(spec, "model_id"):
-        return spec
+        return cast("LanguageModel", spec)
     raise ConfigurationError(
         f"not a model: {type(spec).__name__}. Give an id such as 'openai/gpt-5', a ModelConfig, "
         f"or an object with provider, model_id and stream(request)"
     )
+
+
+def _entries(given: Any) -> Iterator[FallbackEntry]:
+    """The entry that an element of a list stands for; none where it is switched off."""
+    if not isinstance(given, Mapping) or "model" not in given:
+        yield FallbackEntry(resolve_model(cast("Any", given)))
+        return
+    options: dict[str, Any] = {
+        "max_retries": None,
+        "enabled": True,
+        **cast("Mapping[str, Any]", given),
+    }
+    retries = options["max_retries"]
+    if set(options) != {"model", "max_retries", "enabled"} or not (
+        retries is None or (type(retries) is int and retries >= 0)
+    ):
+        raise ConfigurationError(
+            "an entry of a list of models has 'model', and may have 'max_retries' (a number from 0 "
+            f"on) and 'enabled'; keys given: {sorted(map(str, cast('Mapping[Any, Any]', given)))}"
+        )
+    if options["enabled"]:
+        yield FallbackEntry(resolve_model(options["model"]), retries)
 
 
 def _resolve_id(model: str) -> LanguageModel:

@@ -58,6 +58,7 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     run.message_id = new_id()
     run.streaming = streaming
     run.max_retries = agent.max_retries
+    run.models = agent.models
     run.observer = agent.observer
     await _model_and_tools(agent, run)
     _take_options(run, options)

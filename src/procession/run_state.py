@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from .abort_signal import AbortSignal
     from .answer import Answer
+    from .asking import ResolvedModels
     from .errors import TripWire
     from .interruption import Interruption
     from .message_list import MessageList
@@ -56,6 +57,8 @@ class RunState:
     model: LanguageModel | ModelSpec | None
     model_is_object: bool
     """Whether `model` has been found to be a model object, not an id or a config."""
+    models: ResolvedModels
+    """What the specs of the agent's models stand for."""
     tools: dict[str, Tool]
     tool_choice: ToolChoice
     active_tools: list[str] | None

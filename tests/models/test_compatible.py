@@ -128,12 +128,18 @@ def test_a_name_may_have_slashes() -> None:
 
 
 @pytest.mark.parametrize("name", KEYED)
-async def test_a_missing_key_is_named(at: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_key_is_named(
+    provider: Provider, at: Any, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = at(name)
     monkeypatch.delenv(PROVIDERS[name].keys[0])
     model = resolve_model(f"{name}/example-1")
     with pytest.raises(MissingKeyError, match=PROVIDERS[name].keys[0]):
         await answer_of(model)
+    monkeypatch.setenv(PROVIDERS[name].keys[-1], KEY)
+    provider.answer = plays([events({"content": "Hi"})])
+    assert text(await answer_of(model)) == "Hi"
+    assert provider.exchanges[0].headers["authorization"] == f"Bearer {KEY}"
 
 
 def test_azure_has_the_address_of_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,7 +101,7 @@ async def test_a_call_of_which_nothing_came_is_made_again(
     provider: Provider, model: OpenAIChatModel, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R-216"""
-    monkeypatch.setattr("procession.asking.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("procession.retrying.FIRST_PAUSE", 0.0)
     provider.answer = first(NOTHING_DELIVERED[way], plays([TEXT]))
     agent = Agent(id="guide", model=model, max_retries=1)
     assert (await agent.generate("Hi")).text == "Bonjour, le märchen 😀 你好"

@@ -196,18 +196,21 @@ class CompatibleModel(OpenAIChatModel):
         site = PROVIDERS.get(provider)
         if site is None:
             raise ConfigurationError(f"no provider {provider!r} among {', '.join(PROVIDERS)}")
-        self._missing: str | None = None
+        self._awaited: tuple[str, ...] = ()  # variables for a key that was not there yet
         given: OpenAIOptions = {**options, "provider": provider}
         if options.get("client") is None and not options.get("base_url"):
             given["base_url"] = _address(provider, site)
-            given["api_key"] = options.get("api_key") or _first_set(site.keys)
-            if not given["api_key"] and not site.keyless:
-                self._missing = site.keys[0]
+            key = options.get("api_key") or _first_set(site.keys)
+            if not key and not site.keyless:
+                self._awaited = site.keys
+            given["api_key"] = key or ("awaited" if self._awaited else None)
         super().__init__(model_id, dialect=site.dialect, **given)
 
     def _new_client(self) -> openai.AsyncOpenAI:
-        if self._missing is not None:
-            raise MissingKeyError(self._provider, self._missing)
+        if self._awaited:
+            self._api_key = _first_set(self._awaited)
+            if not self._api_key:
+                raise MissingKeyError(self._provider, self._awaited[0])
         return super()._new_client()
 
 
