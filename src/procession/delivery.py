@@ -9,6 +9,8 @@ from contextlib import aclosing
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
+from .aio import Unnoticed
+
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
@@ -31,7 +33,7 @@ async def batches(run: RunState, phase: Phase) -> AsyncGenerator[list[Chunk], No
     if isinstance(phase, CoroutineType):
         await phase
     else:
-        async with aclosing(phase) as written:
+        async with aclosing(Unnoticed(phase)) as written:
             async for batch in written:
                 yield batch
     if run.out:

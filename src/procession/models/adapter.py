@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import httpx2
 import msgspec
 
+from ..aio import Within, begin
 from ..chunks import Chunk, ModelStartPayload
 from ..records import clean_text
 from .call_errors import broken_off, cut_short, public_headers, wrong_answer
@@ -159,7 +160,12 @@ class StreamedModel(ABC):
     async def _next(self, reads: AsyncGenerator[bytes, None], answer: _Answer) -> bytes:
         """The next read; empty at the end."""
         try:
-            return await anext(reads, b"")
+            if answer.begun:
+                return await anext(reads, b"")
+            # The client's own generators begin here; closing the response closes them.
+            return await Within(begin(reads))
+        except StopAsyncIteration:
+            return b""
         except Exception as error:
             raise broken_off(self._provider, error, begun=answer.begun) from error
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ..aio import Unnoticed
 from ..errors import UnknownModelError
 from .local_server import LocalServer, shared_server
 from .local_tools import BoundAnswer, call_schema, offered_tools, spoken_prompt
@@ -69,7 +70,7 @@ class LocalModel:
             # The likeliest call, unless the caller wants it otherwise.
             settings = {"temperature": 0.0, **request.settings}
             spoken = replace(spoken, response_format=form, settings=settings)
-        async with aclosing(chat.stream(spoken)) as answer:
+        async with aclosing(Unnoticed(chat.stream(spoken))) as answer:
             async for chunks in answer:
                 told = chunks if bound is None else bound.feed(chunks)
                 if told:

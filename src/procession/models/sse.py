@@ -45,12 +45,10 @@ class EventReader:
             read = b"".join(self._pieces)
             self._pieces.clear()
         end = read.rfind(b"\n\n") + 2
-        if end > 1 and not self._data and read.startswith(b"data: "):
-            # The usual form, one data line and a blank one, four times as fast in one cut.
-            found = read[6 : end - 2].split(b"\n\ndata: ")
-            if read.count(b"\n", 0, end) == 2 * len(found):  # else there are other lines
-                return found + self._by_lines(read[end:]) if end < len(read) else found
-        return self._by_lines(read)
+        found = _usual_events(read, end) if end > 1 and not self._data else None
+        if found is None:
+            return self._by_lines(read)
+        return found + self._by_lines(read[end:]) if end < len(read) else found
 
     def _by_lines(self, read: bytes) -> list[bytes]:
         lines = read.split(b"\n")
@@ -91,3 +89,28 @@ class EventReader:
             return b""
         self._at_start = False
         return read.removeprefix(_BOM)
+
+
+def _usual_events(read: bytes, end: int) -> list[bytes] | None:
+    """The data of events in one of the usual forms, without looking at single lines.
+
+    That is four times as fast. `None`: there are other lines before `end`.
+    """
+    if read.startswith(b"data: "):
+        found = read[6 : end - 2].split(b"\n\ndata: ")
+        return found if read.count(b"\n", 0, end) == 2 * len(found) else None
+    return _named_events(read[: end - 2]) if read.startswith(b"event: ") else None
+
+
+def _named_events(block: bytes) -> list[bytes] | None:
+    """Of events that are each a name and one line of data."""
+    found: list[bytes] = []
+    for event in block.split(b"\n\n"):
+        name_end = event.find(b"\n")
+        if not event.startswith(b"event: ") or event[name_end + 1 : name_end + 7] != b"data: ":
+            return None
+        data = event[name_end + 7 :]
+        if name_end < 0 or b"\n" in data:
+            return None
+        found.append(data)
+    return found
