@@ -55,6 +55,21 @@ class ResolvedModels:
         self._own_model: LanguageModel | None = None
         self._by_id: dict[str, LanguageModel] = {}
 
+    def get(self, spec: Any) -> LanguageModel:
+        """The model of a spec; raises what `resolve_model` raises."""
+        if isinstance(spec, str):
+            found = self._by_id.get(spec)
+            if found is None:
+                found = resolve_model(spec)
+                if len(self._by_id) >= self.MOST_IDS:
+                    self._by_id.clear()
+                self._by_id[spec] = found
+            return found
+        if spec is not self._own:
+            return resolve_model(spec)
+        if self._own_model is None:
+            self._own_model = resolve_model(spec)
+        return self._own_model
 
 
 def retries_of(step: Step, request: ModelRequest) -> Retries:
