@@ -37,7 +37,8 @@ def test_a_missing_extra_is_named() -> None:
         raise ModuleNotFoundError("No module named 'sdk'", name="sdk")
 
     with pytest.raises(ConfigurationError, match=r"pip install 'procession\[openai\]'"):
-        _loaded(SimpleNamespace(name="openai", load=load))
+        brought_by = SimpleNamespace(name="procession", requires=["sdk>=1; extra == 'openai'"])
+        _loaded(SimpleNamespace(name="openai", load=load, dist=brought_by))
 
 
 async def test_an_exception_in_a_hook_says_where() -> None:

@@ -258,7 +258,8 @@ def _loaded(entry: Any) -> Any:
 def _extra_of(entry: Any, module: str) -> str:
     """The extra of the package that registered a provider which brings a missing module."""
     wanted = module.partition(".")[0].replace("_", "-").lower()
-    for requirement in entry.dist.requires or ():
+    requirements = entry.dist.requires if entry.dist is not None else None
+    for requirement in requirements or ():
         name, _, condition = requirement.partition(";")
         extra = re.search("extra *== *['\"]([^'\"]+)", condition)
         if extra and name.lower().replace("_", "-").startswith(wanted):

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from importlib.metadata import distribution
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from procession.errors import UnknownModelError
-from procession.model import ModelConfig, known_providers, resolve_model
+from procession.errors import ConfigurationError, UnknownModelError
+from procession.model import (
+    ModelConfig,
+    _loaded,  # pyright: ignore[reportPrivateUsage]
+    known_providers,
+    resolve_model,
+)
 from procession.models.local import LocalModel
 from procession.models.openai import OpenAIChatModel
 
@@ -36,6 +45,26 @@ def test_configurations_resolve(model_id: str, named: tuple[str, str]) -> None:
     assert (model.provider, model.model_id) == named
     assert "example-key-0001" not in repr(model)
     assert resolve_model({"id": model_id, "url": config.url}).model_id == named[1]
+
+
+@pytest.mark.parametrize(
+    ("module", "install"),
+    [
+        ("openai", "procession[openai]"),
+        ("httpx2", "procession[google]"),
+        ("pydantic_ai.models", "procession[pydantic-ai]"),
+        ("elsewhere", "elsewhere"),
+    ],
+)
+def test_the_extra_that_brings_a_missing_package_is_named(module: str, install: str) -> None:
+    def load() -> Any:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    ours = distribution("procession")
+    with pytest.raises(ConfigurationError, match=re.escape(f"pip install '{install}'")):
+        _loaded(SimpleNamespace(name="x", load=load, dist=ours))
+    with pytest.raises(ConfigurationError, match="pip install"):
+        _loaded(SimpleNamespace(name="x", load=load, dist=None))
 
 
 def test_no_provider_is_imported_before_it_is_asked_for() -> None:
