@@ -256,15 +256,21 @@ def _loaded(entry: Any) -> Any:
 
 
 def _extra_of(entry: Any, module: str) -> str:
-    """The extra of the package that registered a provider which brings a missing module."""
+    """What to install for a missing module: the provider's own extra, or the smallest with it."""
     wanted = module.partition(".")[0].replace("_", "-").lower()
-    requirements = entry.dist.requires if entry.dist is not None else None
-    for requirement in requirements or ():
+    extras: dict[str, list[str]] = {}
+    for requirement in (entry.dist.requires if entry.dist is not None else None) or ():
         name, _, condition = requirement.partition(";")
         extra = re.search("extra *== *['\"]([^'\"]+)", condition)
-        if extra and name.lower().replace("_", "-").startswith(wanted):
-            return f"{entry.dist.name}[{extra[1]}]"
-    return module
+        if extra:
+            extras.setdefault(extra[1], []).append(name.lower().replace("_", "-"))
+    bringing = [
+        extra for extra, names in extras.items() if any(n.startswith(wanted) for n in names)
+    ]
+    if not bringing:
+        return module
+    best = min(bringing, key=lambda extra: (extra != entry.name, len(extras[extra])))
+    return f"{entry.dist.name}[{best}]"
 
 
 def _config_of(mapping: Mapping[str, Any]) -> ModelConfig:

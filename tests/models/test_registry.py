@@ -53,6 +53,7 @@ def test_configurations_resolve(model_id: str, named: tuple[str, str]) -> None:
         ("openai", "procession[openai]"),
         ("httpx2", "procession[google]"),
         ("pydantic_ai.models", "procession[pydantic-ai]"),
+        ("xllamacpp", "procession[local]"),
         ("elsewhere", "elsewhere"),
     ],
 )
@@ -65,6 +66,15 @@ def test_the_extra_that_brings_a_missing_package_is_named(module: str, install: 
         _loaded(SimpleNamespace(name="x", load=load, dist=ours))
     with pytest.raises(ConfigurationError, match="pip install"):
         _loaded(SimpleNamespace(name="x", load=load, dist=None))
+
+
+def test_a_provider_with_an_extra_of_its_own_names_that() -> None:
+    def load() -> Any:
+        raise ModuleNotFoundError("No module named 'openai'", name="openai")
+
+    entry = SimpleNamespace(name="local", load=load, dist=distribution("procession"))
+    with pytest.raises(ConfigurationError, match=re.escape("procession[local]")):
+        _loaded(entry)
 
 
 def test_no_provider_is_imported_before_it_is_asked_for() -> None:
