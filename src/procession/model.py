@@ -259,7 +259,8 @@ def _extra_of(entry: Any, module: str) -> str:
     """What to install for a missing module: the provider's own extra, or the smallest with it."""
     wanted = module.partition(".")[0].replace("_", "-").lower()
     extras: dict[str, list[str]] = {}
-    for requirement in (entry.dist.requires if entry.dist is not None else None) or ():
+    source: Any = entry.dist
+    for requirement in () if source is None else source.requires or ():
         name, _, condition = requirement.partition(";")
         extra = re.search("extra *== *['\"]([^'\"]+)", condition)
         if extra:
@@ -270,7 +271,7 @@ def _extra_of(entry: Any, module: str) -> str:
     if not bringing:
         return module
     best = min(bringing, key=lambda extra: (extra != entry.name, len(extras[extra])))
-    return f"{entry.dist.name}[{best}]"
+    return f"{source.name}[{best}]"
 
 
 def _config_of(mapping: Mapping[str, Any]) -> ModelConfig:
