@@ -257,10 +257,12 @@ def _loaded(entry: Any) -> Any:
 
 def _extra_of(entry: Any, module: str) -> str:
     """What to install for a missing module: the provider's own extra, or the smallest with it."""
+    source: Any = entry.dist
+    if source is None:
+        return module
     wanted = module.partition(".")[0].replace("_", "-").lower()
     extras: dict[str, list[str]] = {}
-    source: Any = entry.dist
-    for requirement in () if source is None else source.requires or ():
+    for requirement in source.requires or ():
         name, _, condition = requirement.partition(";")
         extra = re.search("extra *== *['\"]([^'\"]+)", condition)
         if extra:
