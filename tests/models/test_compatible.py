@@ -181,6 +181,12 @@ def test_an_unknown_provider_is_told() -> None:
         CompatibleModel("nobody", "example-1")
 
 
+def test_images_are_sent_as_data_where_the_provider_fetches_none(at: Any) -> None:
+    """R-362."""
+    assert at("ollama").supported_urls == {}
+    assert "image/*" in at("groq").supported_urls
+
+
 # ── what is sent ──────────────────────────────────────────────────────────────────────────────────
 
 SETTINGS = {

@@ -38,6 +38,8 @@ class Site(Struct, frozen=True, kw_only=True):
     url: str = ""
     keys: tuple[str, ...] = ()
     keyless: bool = False
+    fetches: bool = True
+    """Whether it fetches images by their addresses; else they are sent as data."""
     dialect: ChatDialect = ChatDialect()
 
 
@@ -105,6 +107,7 @@ PROVIDERS: Mapping[str, Site] = {
         url="http://127.0.0.1:1234/v1",
         keys=("LMSTUDIO_API_KEY", "LM_API_TOKEN"),
         keyless=True,
+        fetches=False,
     ),
     "mistral": Site(
         url="https://api.mistral.ai/v1",
@@ -121,6 +124,7 @@ PROVIDERS: Mapping[str, Site] = {
     "moonshotai": Site(
         url="https://api.moonshot.ai/v1",
         keys=("MOONSHOT_API_KEY", "MOONSHOTAI_API_KEY"),
+        fetches=False,
         dialect=ChatDialect(
             thoughts="reasoning_content",
             thoughts_always=True,
@@ -133,6 +137,7 @@ PROVIDERS: Mapping[str, Site] = {
         url="http://127.0.0.1:11434/v1",
         keys=("OLLAMA_API_KEY",),
         keyless=True,
+        fetches=False,
         dialect=ChatDialect(
             thoughts="reasoning",
             tool_choices={"auto": "auto"},
@@ -205,6 +210,8 @@ class CompatibleModel(OpenAIChatModel):
                 self._awaited = site.keys
             given["api_key"] = key or ("awaited" if self._awaited else None)
         super().__init__(model_id, dialect=site.dialect, **given)
+        if not site.fetches:
+            self.supported_urls = {}
 
     def _new_client(self) -> openai.AsyncOpenAI:
         if self._awaited:
