@@ -218,6 +218,16 @@ class TestChat:
         assert (done.exit_code, done.stdout, done.stderr) == (0, "It is 21 [°C].\n", "")
         assert model.calls[0].text == "Be brief.\nHow warm?"
 
+    def test_without_an_id_the_embedded_model_is_asked(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+        monkeypatch.setattr(
+            chat_command, "converse", lambda model, **more: asked.append(f"{model} {more['once']}")
+        )
+        assert invoke("chat", "--once", "a").exit_code == 0
+        assert asked == ["local/smollm2 a"]
+
     def test_turns_go_on_where_the_last_one_ended(self, monkeypatch: pytest.MonkeyPatch) -> None:
         model = use(monkeypatch, ScriptedModel(["Hello Ann.", "You are Ann."]))
         done = invoke("chat", "--model", "mock/one", given="I am Ann.\n\nWho am I?\n")

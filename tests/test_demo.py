@@ -148,7 +148,7 @@ async def test_fetch_is_shown(
     stage, written = make_stage(force_terminal=terminal)
     assert await embedded.fetched_weights(stage) == tmp_path
     shown = written.getvalue()
-    assert "Fetching" in shown and "no network is needed" in shown
+    assert "about 93 MB" in shown and "no network is needed" in shown
     assert ("10.0/93.0 MB" in shown) == terminal and ("\x1b" in shown) == terminal
 
 

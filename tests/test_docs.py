@@ -7,7 +7,9 @@ block: it must equal what the Python block above it printed.
 
 import ast
 import asyncio
+import builtins
 import inspect
+import itertools
 import re
 import sys
 import types
@@ -15,9 +17,12 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+
+from procession import Agent
+from procession.testing import ScriptedModel, answer, text, tool_call
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -89,6 +94,82 @@ def test_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     run_document(path, text)
     # An indented or unclosed block would be passed over in silence.
     assert text.count("```python") == sum(block.language == "python" for block in read_blocks(text))
+
+
+def readme_blocks() -> list[Block]:
+    return [
+        b for b in read_blocks((ROOT / "README.md").read_text("utf-8")) if b.language == "python"
+    ]
+
+
+@pytest.mark.parametrize("block", readme_blocks(), ids=lambda block: f"line {block.line}")
+def test_a_block_of_the_readme_is_a_whole_script(block: Block) -> None:
+    """It is the first thing that people copy into a file: no name of another block, no `await`."""
+    tree = ast.parse(block.body)  # which does not know of top-level `await`
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    known = {node.id for node in names if isinstance(node.ctx, ast.Store)} | set(dir(builtins))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            known.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            known |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.arg):
+            known.add(node.arg)
+    assert {node.id for node in names} <= known
+    awaits = [
+        node for node in tree.body for inner in ast.walk(node) if isinstance(inner, ast.Await)
+    ]
+    assert all(isinstance(node, ast.AsyncFunctionDef) for node in awaits)
+    if not is_not_run(block):
+        with redirect_stdout(StringIO()):
+            exec(compile(tree, "README.md", "exec"), {"__name__": "__main__"})
+
+
+JOINS = ("delta", "block", "step")
+
+
+def cut(pieces: list[str], joins: tuple[str, ...]) -> list[Any]:
+    """A script that says the pieces: in one block, in several, or in several steps."""
+    steps: list[list[list[str]]] = [[[pieces[0]]]]
+    for join, piece in zip(joins, pieces[1:], strict=True):
+        if join == "delta":
+            steps[-1][-1].append(piece)
+        elif join == "block":
+            steps[-1].append([piece])
+        else:
+            steps.append([[piece]])
+    return [
+        [part for texts in blocks for part in text(*texts)]
+        + answer(tool_calls=[tool_call("weather", {"city": "x"})] if more else []).parts
+        for blocks, more in zip(steps, [True] * (len(steps) - 1) + [False], strict=True)
+    ]
+
+
+def test_the_filter_of_the_streaming_guide_holds_for_any_cut() -> None:
+    """Any cutting: over deltas, blocks and steps, a secret is never in the text."""
+    module = types.ModuleType("_document")
+    path = ROOT / "docs" / "streaming.md"
+    with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
+        patch.setitem(sys.modules, module.__name__, module)
+        for block in read_blocks(path.read_text("utf-8")):
+            if block.language == "python" and not hasattr(module, "HidePier"):
+                run_block(compile_block(path, block), module, runner)
+        said = "p pier 7."
+        for first, second in itertools.combinations(range(1, len(said)), 2):
+            for joins in itertools.product(JOINS, repeat=2):
+                pieces = [said[:first], said[first:second], said[second:]]
+                model = ScriptedModel(cut(pieces, joins))
+                agent = Agent(
+                    id="a",
+                    model=model,
+                    tools=[module.weather],
+                    output_processors=[module.HidePier()],
+                )
+                result = runner.run(agent.generate("go"))
+                assert module.SECRET not in result.text, (pieces, joins)
+                assert module.MASK in result.text, (pieces, joins)
+                if joins == ("delta", "delta"):
+                    assert result.text == "p [place]."
 
 
 SAMPLE = """

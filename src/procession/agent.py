@@ -14,7 +14,7 @@ from .options import ID, CallOptions, Dynamic, check_option, count, is_id
 from .pipeline import Pipeline
 from .processor import check_processors
 from .run import Run, Starting
-from .tools import Tool, tool_map
+from .tools import Tool, asks_for_tools, tool_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,7 +84,7 @@ class Agent:
         self.models = ResolvedModels(model)
         self.fixed_model: LanguageModel | None = model if isinstance(model, LanguageModel) else None
         # A tool can be called as well, but is no function of the request (nor a list).
-        asks = callable(tools) and not isinstance(tools, Tool)
+        asks = asks_for_tools(tools)
         self.fixed_tools: dict[str, Tool] | None = None if asks else tool_map(cast("Any", tools))
         self.compiled = self._compile()
         """The processors, compiled once, when nothing of them depends on the request."""

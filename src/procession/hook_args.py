@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from msgspec import Struct
@@ -92,6 +93,12 @@ class HookArgs(Generic[M]):
     processor_id: str | None = ABSENT
     """The id of the processor that is being called."""
 
+    fixed: tuple[str, ...] = ()
+    """The engine's: attributes that look as if assigning to them changed something."""
+    instead: str = ""
+    """The engine's: what to do instead."""
+    pick_fixed: Callable[[Any], tuple[Any, ...]] = attrgetter("fixed", "fixed")
+    """The engine's: the values of these attributes; a tuple, as there are two names or more."""
     renew: Callable[[], object] | None = ABSENT
     """The engine's: what else is made anew for each processor."""
 
@@ -104,6 +111,11 @@ class HookArgs(Generic[M]):
     # The lists of a call, each with the `shown` that it was made of: another call makes its own.
     listed: tuple[Any, list[Message]] | None = None
     system_listed: tuple[Any, list[SystemMessage]] | None = None
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if cls.fixed:
+            cls.pick_fixed = attrgetter(*cls.fixed, cls.fixed[0])
 
     def __init__(self, **values: Any) -> None:
         for name, value in values.items():
@@ -203,6 +215,9 @@ class ProcessInputStepArgs(HookArgs[M]):
 class ProcessLLMRequestArgs(HookArgs[M]):
     """Arguments of `process_llm_request`, which sees the provider prompt (R-090)."""
 
+    fixed = ("prompt",)
+    instead = "return ProcessLLMRequestResult(prompt=…)"
+
     prompt: Prompt = ABSENT
     """A copy of the prompt, yours to change; only a returned prompt counts (R-093)."""
     model: LanguageModel = ABSENT
@@ -274,6 +289,9 @@ class ProcessOutputStreamArgs(HookArgs[M]):
 class ProcessOutputStepArgs(HookArgs[M]):
     """Arguments of `process_output_step`, which runs before a step's tools (R-134)."""
 
+    fixed = ("text", "tool_calls")
+    instead = "edit the parts of the answer's message in `messages`, or return messages"
+
     step_number: int = 0
     """0-based."""
     finish_reason: str | None = ABSENT
@@ -305,6 +323,12 @@ class ProcessOutputStepArgs(HookArgs[M]):
 class ProcessToolResultArgs(HookArgs[M]):
     """Arguments of `process_tool_result`, which sees each result before anyone else (R-143)."""
 
+    fixed = ("result",)
+    instead = (
+        "call message_list.update_tool_invocation({'toolInvocation': "
+        "{'toolCallId': args.tool_call_id, 'result': …}}), or return messages"
+    )
+
     step_number: int = 0
     """The step that made the call (R-144)."""
     tool_name: str = ABSENT
@@ -323,6 +347,9 @@ class ProcessToolResultArgs(HookArgs[M]):
 
 class ProcessOutputResultArgs(HookArgs[M]):
     """Arguments of `process_output_result`, which runs once at the end (R-152)."""
+
+    fixed = ("result",)
+    instead = "edit the parts of `messages`, or return messages"
 
     result: OutputResult = ABSENT
     """Text, usage, finish reason and steps of the whole run (R-153)."""

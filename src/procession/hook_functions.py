@@ -1,18 +1,22 @@
-"""Is a function fit to be a hook? Looked at when processors are compiled, before a run needs it."""
+"""Is a function fit to be a hook, and will it be found by its name?
+
+Looked at when processors are compiled, before a run needs it.
+"""
 
 from __future__ import annotations
 
 import inspect
-from functools import partial
+from functools import lru_cache, partial
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
 
 from .errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["check_hook"]
+__all__ = ["check_hook", "check_names", "near_name", "takes_one"]
 
 _YIELDS = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 
@@ -28,7 +32,7 @@ def check_hook(processor_id: str, name: str, hook: Callable[..., Any]) -> None:
             "has a `yield` in it, so calling it would run nothing: return the value instead, and "
             "send chunks to the client with `await args.writer.custom(...)`"
         )
-    elif not _takes_one(hook):
+    elif not takes_one(hook):
         problem = (
             "must be callable with one argument, the hook's arguments: "
             f"`def {name}(self, args)` in a class, `def {name}(args)` elsewhere"
@@ -53,7 +57,8 @@ def _yields(hook: Any) -> bool:
     return isinstance(function, FunctionType) and bool(function.__code__.co_flags & _YIELDS)
 
 
-def _takes_one(hook: Any) -> bool:
+def takes_one(hook: Any) -> bool:
+    """Whether a function can be called with one positional argument; a builtin may not tell."""
     function = _called(hook)
     bound = 0
     if isinstance(function, MethodType):
@@ -82,3 +87,56 @@ def _function_takes(function: FunctionType, given: int) -> bool:
         return False
     named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     return set(named) <= set(function.__kwdefaults__ or ())
+
+
+_well_named: WeakSet[type] = WeakSet()
+"""Classes whose names have been looked at; lists may be compiled with every call."""
+
+
+def check_names(processor: Any, known: frozenset[str]) -> None:
+    """Raise `ConfigurationError` for an attribute that is nearly called like one of `known`.
+
+    Nothing would ever call it, and nobody would notice: a guard beside it makes the object a
+    processor all the same. Private names and names that are merely similar are anybody's to use.
+    """
+    kind = cast("type[Any]", type(processor))
+    if kind not in _well_named:
+        for name in dir(kind):
+            _check_name(processor, name, known)
+        _well_named.add(kind)
+    for name in getattr(processor, "__dict__", ()):
+        _check_name(processor, name, known)
+
+
+def _check_name(processor: Any, name: str, known: frozenset[str]) -> None:
+    meant = near_name(name, known)
+    if meant is not None:
+        raise ConfigurationError(
+            f"processor {processor.id!r} has {name!r}, which is never called or read; did you mean "
+            f"{meant!r}? If it is something else, give it another name"
+        )
+
+
+@lru_cache(maxsize=1024)
+def near_name(name: Any, known: frozenset[str]) -> str | None:
+    """The one of `known` that was meant by `name`, when that is a typo of it or its camelCase.
+
+    `None` when `name` is known itself, or means something of its own: one that contains a known
+    name, such as `preprocess_input`, is made on purpose.
+    """
+    if name in known or not isinstance(name, str) or name.startswith("_"):
+        return None
+    plain = _plain(name)
+    for other in known:
+        if plain == _plain(other) or other in (f"{name}s", name.removesuffix("s")):
+            return other
+    if not any(name[:3] == other[:3] or name[-3:] == other[-3:] for other in known):
+        return None
+    import difflib  # only where a mistake is likely
+
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.92)
+    return near[0] if near and near[0] not in name else None
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()

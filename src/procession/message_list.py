@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from .message_marks import ResponseMark
 
 __all__ = ["MessageList", "StoredChanges", "isolated"]
+
+_log = logging.getLogger("procession")
 
 
 class StoredChanges(Struct):
@@ -91,9 +94,14 @@ class MessageList(GrowingMessages):
 
         `part` is a `ToolInvocationPart` or a mapping of its JSON form; `metadata` is merged into
         the message's. A remembered message becomes part of the response, so that it is saved.
-        Returns False, and changes nothing, for an unknown call id.
+        Returns False, changes nothing and logs a warning for an unknown call id.
         """
-        return self._put_outcome(invocation_part(part), metadata, "response")
+        given = invocation_part(part)
+        found = self._put_outcome(given, metadata, "response")
+        if not found:
+            call_id = given.tool_invocation.tool_call_id
+            _log.warning("update_tool_invocation: no tool call %r, nothing is changed", call_id)
+        return found
 
     def step_start(self) -> bool:
         """Append a `step-start` to the newest assistant message, unless it ends so (R-339)."""

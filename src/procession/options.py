@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, cast
 
 from .errors import ConfigurationError
+from .hook_functions import near_name
 from .model import ModelSettings
 from .records import clean_text
 from .request_context import RequestContext
@@ -204,12 +205,20 @@ def _check_memory(name: str, memory: Any) -> None:
         _wrong(name, "a mapping with 'thread' and 'resource', or None", memory)
 
 
+_SETTINGS = frozenset(ModelSettings.__annotations__)
+"""Settings by other names are let through: a model of one's own may know them."""
+
+
 def _check_settings(name: str, settings: Any) -> None:
     if settings is None:
         return
     if not isinstance(settings, Mapping):
         _wrong(name, "a mapping, or None", settings)
     given = cast("Mapping[str, Any]", settings)
+    for key in given:
+        near = near_name(key, _SETTINGS)
+        if near is not None:
+            raise ConfigurationError(f"{name}: no setting {key!r}; did you mean {near!r}?")
     if "max_retries" in given:
         count(f"{name}: max_retries", given["max_retries"])
 

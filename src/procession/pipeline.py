@@ -181,15 +181,17 @@ async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -
         run.refill(args, link)
         if args.renew is not None:
             args.renew()
+        given = args.pick_fixed(args)
         started = perf_counter() if observer else 0.0
         try:
             returned: Any = link.hook(args)
             if link.is_async or (returned is not None and inspect.isawaitable(returned)):
                 returned = await returned
-            if args.verdict is not None:
-                raise args.verdict  # the hook has swallowed its own
-            if run.halt is not None:
-                raise run.halt
+            stop = args.verdict or run.halt
+            if stop is not None:
+                raise stop  # the hook has swallowed it
+            if args.pick_fixed(args) != given:
+                _refuse_assigned(link, args, given, returned)
             if returned is not None:
                 _refuse_generator(link, returned)
                 apply(run, link, args, returned)
@@ -199,6 +201,19 @@ async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -
             await failed(run, link, args, error)
         if observer:
             _report(run, link, started, None, changed=returned is not None)
+
+
+def _refuse_assigned(
+    link: Link, args: HookArgs[Any], given: tuple[Any, ...], returned: Any
+) -> None:
+    """What was assigned to an argument changes nothing, and what it was to hide would go on.
+
+    A prompt may be kept there on its way to being returned.
+    """
+    for name, value in zip(args.fixed, given, strict=False):
+        if getattr(args, name) is not value and (name != "prompt" or returned is None):
+            problem = f"assigned to args.{name}, which changes nothing: {args.instead}"
+            raise ProcessorError(link.processor_id, link.name, problem)
 
 
 def _refuse_generator(link: Link, returned: Any) -> None:

@@ -12,6 +12,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
+    Never,
     Protocol,
     TypeAlias,
     cast,
@@ -38,6 +39,7 @@ from .hook_args import (
     SystemMessage,
     ToolCallInfo,
 )
+from .hook_functions import check_names, near_name
 from .model import LanguageModel, ModelSettings, Prompt, ToolChoice
 from .tools import Tool
 
@@ -79,6 +81,8 @@ OUTPUT_HOOKS = (
 )
 ERROR_HOOKS = ("process_api_error",)
 HOOKS = INPUT_HOOKS + OUTPUT_HOOKS + ERROR_HOOKS
+_NAMES = frozenset({*HOOKS, "on_violation", "process_data_parts"})
+"""What the engine looks for on a processor, and what a misspelt attribute is compared with."""
 
 
 class ProcessorViolation(Struct, frozen=True, kw_only=True):
@@ -308,13 +312,16 @@ def processor(
     process_output_result: Callable[[ProcessOutputResultArgs], Any] | None = None,
     process_data_parts: bool = False,
     on_violation: Callable[[ProcessorViolation], object] | None = None,
+    **unknown: Never,
 ) -> FunctionProcessor:
     """A processor from one function (or several): `processor(process_output_stream=shout)`.
 
     `id` defaults to the name of the first function. Raises `ConfigurationError` when no hook is
-    given, or when there is no name to take.
+    given, when there is no name to take, and for a keyword that is none of these.
     """
     given = locals()
+    for name in unknown:
+        raise ConfigurationError(f"processor(...) takes no {name!r}{_meant(name)}")
     hooks = {hook: given[hook] for hook in HOOKS if given[hook] is not None}
     if not hooks:
         raise ConfigurationError(f"processor(...) needs at least one hook: {', '.join(HOOKS)}")
@@ -327,6 +334,11 @@ def processor(
     return made
 
 
+def _meant(name: str) -> str:
+    near = near_name(name, _NAMES)
+    return f"; did you mean {near!r}?" if near else f": it takes id, {', '.join(sorted(_NAMES))}"
+
+
 def _kind(value: Any) -> str:
     return type(value).__name__
 
@@ -337,14 +349,20 @@ def check_processors(entries: Any, where: str) -> list[Any]:
         raise ConfigurationError(f"{where} must be a list of processors, not {_kind(entries)}")
     found: list[Any] = list(cast("Iterable[Any]", entries))
     for position, entry in enumerate(found):
-        name = getattr(entry, "id", None)
-        if isinstance(entry, type):
-            problem = f"is the class {entry.__name__}: make an instance of it"
-        elif not isinstance(name, str) or not name:
-            problem = f"({_kind(entry)}) needs an id, a text that is not empty"
-        elif not any(callable(getattr(entry, hook, None)) for hook in HOOKS):
-            problem = f"({name!r}) has none of the hooks {', '.join(HOOKS)}"
-        else:
-            continue
-        raise ConfigurationError(f"{where}[{position}] {problem}")
+        problem = _why_none(entry)
+        if problem is not None:
+            raise ConfigurationError(f"{where}[{position}] {problem}")
     return found
+
+
+def _why_none(entry: Any) -> str | None:
+    """Why an entry is no processor; raises `ConfigurationError` itself for a misspelt hook."""
+    if isinstance(entry, type):
+        return f"is the class {entry.__name__}: make an instance of it"
+    name = getattr(entry, "id", None)
+    if not isinstance(name, str) or not name:
+        return f"({_kind(entry)}) needs an id, a text that is not empty"
+    check_names(entry, _NAMES)
+    if not any(callable(getattr(entry, hook, None)) for hook in HOOKS):
+        return f"({name!r}) has none of the hooks {', '.join(HOOKS)}"
+    return None

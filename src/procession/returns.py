@@ -6,13 +6,16 @@ Each function takes the link whose hook returned and the value, applies it to th
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import UNSET
 
 from .chunks import Chunk, payload_from_json
 from .errors import ConfigurationError, InputError, ProcessorError
+from .hook_functions import near_name
 from .message_list import MessageList
 from .options import check_option
 from .processor import (
@@ -42,14 +45,48 @@ __all__ = [
     "wants_retry",
 ]
 
+_log = logging.getLogger("procession")
+
 _KEEPS_ON_EMPTY = frozenset({"process_output_step", "process_tool_result"})
 _TWO_PART = frozenset({"process_input", "process_output_step"})
 _STEP_KEYS = ProcessInputStepResult.__struct_fields__
+_KNOWN_KEYS = {
+    kind: frozenset(kind.__struct_fields__)
+    for kind in (
+        CachedLLMStepResponse,
+        InputResult,
+        ProcessAPIErrorResult,
+        ProcessInputStepResult,
+        ProcessLLMRequestResult,
+    )
+}
 
 
 def wrong(link: Link, problem: str) -> NoReturn:
     """Raise the error for a hook that broke its contract."""
     raise ProcessorError(link.processor_id, link.name, problem)
+
+
+def _check_keys(link: Link, mapping: Mapping[str, Any], kind: type[Any]) -> None:
+    """A key that a result of that `kind` does not have is ignored, which is told (R-074).
+
+    One that is nearly called like a key of it was meant to be that: it raises.
+    """
+    known = _KNOWN_KEYS[kind]
+    for key in mapping.keys() - known:
+        near = near_name(key, known)
+        if near is not None:
+            wrong(link, f"returned a mapping with {key!r}; did you mean {near!r}?")
+        _tell_ignored(link.processor_id, link.name, f"the key {str(key)[:40]!r}", kind.__name__)
+
+
+@lru_cache(maxsize=256)  # told once, not with every step
+def _tell_ignored(processor_id: str, hook: str, what: str, allowed: str) -> None:
+    """Say that something a hook returned has no effect."""
+    _log.warning(
+        "processor %r, %s: %s of what it returned is ignored; it may return %s",
+        *(processor_id, hook, what, allowed),
+    )
 
 
 def apply_messages(run: RunState, link: Link, args: HookArgs[Any], returned: Any) -> None:
@@ -77,6 +114,7 @@ def _apply_two_parts(run: RunState, link: Link, args: HookArgs[Any], returned: A
             wrong(
                 link, "returned a mapping without 'messages'; allowed are messages, system_messages"
             )
+        _check_keys(link, mapping, InputResult)
         messages, system = mapping.get("messages"), mapping.get("system_messages")
     if isinstance(messages, MessageList):
         apply_messages(run, link, args, messages)
@@ -122,6 +160,7 @@ def apply_step(run: RunState, link: Link, args: ProcessInputStepArgs[Any], retur
         given = {k: v for k in _STEP_KEYS if (v := getattr(returned, k)) is not UNSET}
     elif isinstance(returned, Mapping):
         mapping = cast("Mapping[str, Any]", returned)
+        _check_keys(link, mapping, ProcessInputStepResult)
         given = {k: mapping[k] for k in _STEP_KEYS if k in mapping}
     else:
         wrong(
@@ -152,8 +191,9 @@ def _checked_choice(link: Link, key: str, value: Any) -> Any:
     return list(cast("Iterable[str]", value)) if key == "active_tools" and value else value
 
 
-def apply_nothing(_run: RunState, _link: Link, _args: HookArgs[Any], _returned: Any) -> None:
+def apply_nothing(_run: RunState, link: Link, _args: HookArgs[Any], _returned: Any) -> None:
     """`process_llm_response` changes nothing for now: what it returns is ignored (R-103)."""
+    _tell_ignored(link.processor_id, link.name, "all", "nothing, but it may abort")
 
 
 def read_request(link: Link, returned: Any) -> ProcessLLMRequestResult:
@@ -190,6 +230,9 @@ def cached_response(link: Link, response: Any) -> tuple[CachedLLMStepResponse, l
     if isinstance(response, Mapping):
         keys = CachedLLMStepResponse.__struct_fields__
         given = cast("Mapping[str, Any]", response)
+        _check_keys(link, given, CachedLLMStepResponse)
+        if "chunks" not in given:
+            wrong(link, "'response' needs 'chunks', the list of what the model said")
         response = CachedLLMStepResponse(**{k: given[k] for k in keys if k in given})
     if not isinstance(response, CachedLLMStepResponse):
         wrong(link, f"'response' must be a CachedLLMStepResponse, not {type(response).__name__}")
@@ -210,7 +253,15 @@ def _replayed(stored: Any) -> Chunk:
 def wants_retry(link: Link, returned: Any) -> bool:
     """Whether `process_api_error` asked for another call (R-111)."""
     if isinstance(returned, ProcessAPIErrorResult):
-        return returned.retry
-    if isinstance(returned, Mapping):
-        return bool(cast("Mapping[str, Any]", returned).get("retry"))
-    wrong(link, f"must return {{'retry': bool}} or None, not {type(returned).__name__}")
+        retry: Any = returned.retry
+    elif isinstance(returned, Mapping):
+        mapping = cast("Mapping[str, Any]", returned)
+        if mapping and "retry" not in mapping:
+            wrong(link, "returned a mapping without 'retry'; allowed is {'retry': True or False}")
+        _check_keys(link, mapping, ProcessAPIErrorResult)
+        retry = mapping.get("retry", False)
+    else:
+        wrong(link, f"must return {{'retry': bool}} or None, not {type(returned).__name__}")
+    if not isinstance(retry, bool):
+        wrong(link, f"'retry' must be True or False, not {type(retry).__name__}")
+    return retry

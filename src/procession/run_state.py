@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from .answer import put_data_part
 from .chunks import Chunk, Usage
+from .errors import ProcessorError
 from .gate import Gate
 from .messages import joined_text
 from .outbox import TO_CLIENT, Outbox, StreamWriter
@@ -214,7 +215,8 @@ class RunState:
         _log.warning(
             "processor %r raised %s in %s; it counts as declined",
             link.processor_id,
-            type(problem).__name__,
+            # Our own words say what to mend; those of others may hold what is not for logs.
+            problem if isinstance(problem, ProcessorError) else type(problem).__name__,
             link.name,
         )
 

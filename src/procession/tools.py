@@ -13,6 +13,7 @@ from msgspec import UNSET, Struct
 
 from .abort_signal import AbortSignal
 from .errors import ConfigurationError, ProcessionError, ToolError
+from .hook_functions import takes_one
 from .messages import Message
 from .model import ToolDefinition
 from .records import clean_json, clean_text
@@ -22,7 +23,15 @@ from .schema import check_arguments, signature_schema
 if TYPE_CHECKING:
     from .chunks import Chunk
 
-__all__ = ["Tool", "ToolContext", "ToolWriter", "parse_tool_input", "tool", "tool_map"]
+__all__ = [
+    "Tool",
+    "ToolContext",
+    "ToolWriter",
+    "asks_for_tools",
+    "parse_tool_input",
+    "tool",
+    "tool_map",
+]
 
 
 class ToolWriter(Protocol):
@@ -222,6 +231,27 @@ def _carried(execute: Execute, arguments: Any, context: ToolContext | None) -> A
         raise RuntimeError("the tool raised StopIteration") from error
 
 
+_PLAIN = frozenset({"str", "int", "float", "bool", "list", "dict", "bytes"})
+
+
+def asks_for_tools(tools: Any) -> bool:
+    """Whether `tools` is a function of the request that gives them.
+
+    Raises `ConfigurationError` for a function that looks like a tool itself.
+    """
+    if not callable(tools) or isinstance(tools, Tool):
+        return False
+    first = next(iter(getattr(tools, "__annotations__", {}).items()), ("return", None))
+    kind = first[1] if isinstance(first[1], str) else getattr(first[1], "__name__", "")
+    if not takes_one(tools) or (first[0] != "return" and kind in _PLAIN):
+        name = getattr(tools, "__name__", "function")
+        raise ConfigurationError(
+            f"tools must be a list, or a function of the request that gives one; {name!r} looks "
+            f"like a tool: tools=[{name}]"
+        )
+    return True
+
+
 def tool_map(tools: Mapping[str, Tool] | Iterable[Tool] | None) -> dict[str, Tool]:
     """Tools by the name the model calls them by; two of one name are refused."""
     if tools is None:
@@ -236,7 +266,8 @@ def tool_map(tools: Mapping[str, Tool] | Iterable[Tool] | None) -> dict[str, Too
     if isinstance(tools, str) or not isinstance(tools, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ConfigurationError(
             f"tools must be a list of tools or a mapping of names to tools, not "
-            f"{type(tools).__name__}"
+            f"{type(tools).__name__}. One function as a tool is a list, too: tools=[function]; "
+            "tools=function asks it for the list, once per request"
         )
     found: dict[str, Tool] = {}
     for entry in map(_as_tool, tools):

@@ -87,7 +87,8 @@ def demo(scene: SceneOption = None, scripted: Scripted = False) -> None:
 
 
 Model = Annotated[
-    str, typer.Option("--model", metavar="ID", help="For example local/smollm2 or openai/gpt-5.")
+    str,
+    typer.Option("--model", metavar="ID", help="For example openai/gpt-5. Embedded if not given."),
 ]
 System = Annotated[str | None, typer.Option("--system", metavar="TEXT", help="Instructions.")]
 Once = Annotated[
@@ -96,7 +97,7 @@ Once = Annotated[
 
 
 @app.command()
-def chat(model: Model, system: System = None, once: Once = None) -> None:
+def chat(model: Model = "local/smollm2", system: System = None, once: Once = None) -> None:
     """Talk to a model. Ctrl-C stops an answer, Ctrl-D leaves."""
     from .chat import converse
 

