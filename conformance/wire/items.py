@@ -11,6 +11,8 @@ def items_of(chunks: list[Chunk], api: str) -> dict[str, Any]:
     """The keys that only some wire formats have."""
     if api == "generate":
         return {"signatures": _signatures(chunks)}
+    if api == "messages":
+        return _messages(chunks)
     return _responses(chunks) if api == "responses" else {}
 
 
@@ -28,6 +30,27 @@ def _responses(chunks: list[Chunk]) -> dict[str, Any]:
             types.setdefault(key, own.get("itemType") or _ITEMS[chunk.type])
         encrypted += chunk.type == "reasoning-end" and "reasoningEncryptedContent" in own
     return {"itemTypes": list(types.values()), "encryptedReasoning": encrypted}
+
+
+_BLOCKS = {"text-start": "text", "reasoning-start": "thinking", "tool-call": "tool_use"}
+
+
+def _messages(chunks: list[Chunk]) -> dict[str, Any]:
+    """Each content block by its type, and which thoughts are signed or hidden."""
+    types: list[str] = []
+    signatures: list[str] = []
+    for chunk in chunks:
+        own = _own(chunk)
+        if chunk.type == "reasoning-start" and "redactedData" in own:
+            types.append("redacted_thinking")
+        elif chunk.type == "tool-result":
+            types.append(own["resultType"])
+        elif chunk.type in _BLOCKS:
+            types.append(own.get("type") or _BLOCKS[chunk.type])
+        elif chunk.type == "reasoning-end" and own.get("signature"):
+            signatures.append(own["signature"])
+    redacted = types.count("redacted_thinking")
+    return {"signatures": signatures, "redacted": redacted, "itemTypes": types}
 
 
 def _signatures(chunks: list[Chunk]) -> int:

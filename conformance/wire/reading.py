@@ -121,5 +121,9 @@ def _usage(usage: Usage, api: str) -> Json | None:
         # tools read, and without thoughts.
         counts["input"] = usage.raw.get("promptTokenCount")
         counts["output"] = usage.raw.get("candidatesTokenCount")
+    if api == "messages" and isinstance(usage.raw, dict):
+        # Its SDK shows what came from the cache, or went there, beside the other input.
+        counts["input"] = usage.raw.get("input_tokens")
+        counts["total"] = None
     known = {name: count for name, count in counts.items() if count is not None}
     return known or None

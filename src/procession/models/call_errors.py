@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from ..errors import APICallError
+from ..records import clean_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -118,12 +119,14 @@ def _words(cause: BaseException, error: BaseException) -> str:
 
 
 def _provider_words(body: Any) -> str:
-    """The message in an error body; the client has already taken off an outer `error`."""
+    """The message in an error body; some clients have already taken off an outer `error`."""
     if isinstance(body, str):
         return "" if body.lstrip().startswith("<") else body.strip()[:2000]
     if not isinstance(body, dict):
         return ""
     record = cast("dict[str, Any]", body)
+    if "message" not in record and isinstance(record.get("error"), dict):
+        record = cast("dict[str, Any]", record["error"])
     message = next((record[k] for k in ("message", "detail", "error") if record.get(k)), "")
     if not isinstance(message, str):
         return json.dumps(message)
@@ -147,6 +150,7 @@ def is_retryable_status(status: int | None) -> bool:
 
 def streamed_error(value: Any) -> APICallError:
     """An error record inside a stream as an exception."""
+    value = clean_json(value)  # half a character in it would be no JSON
     text = msgspec.json.encode(value).decode()
     if not isinstance(value, dict):
         return APICallError(str(value), response_body=text)
@@ -166,5 +170,6 @@ def streamed_error(value: Any) -> APICallError:
 
 
 _PASSING = frozenset(
-    {"server_error", "overloaded_error", "rate_limit_error", "rate_limit_exceeded", "timeout"}
+    "server_error api_error overloaded_error rate_limit_error rate_limit_exceeded timeout_error "
+    "timeout".split()
 )

@@ -55,7 +55,8 @@ class SdkModel(StreamedModel):
                 stream_cls=stream_class,
             )
         except api_error as error:
-            raise call_failure(self._provider, error, client.api_key or "") from error
+            secret = client.api_key or getattr(client, "auth_token", None) or ""
+            raise call_failure(self._provider, error, secret) from error
         except httpx2.HTTPError as error:  # while the client read why it was refused
             raise broken_off(self._provider, error, begun=False) from error
 

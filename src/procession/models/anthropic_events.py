@@ -1,0 +1,255 @@
+"""The events of an Anthropic message, turned into chunks."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import UNSET
+
+from ..chunks import (
+    Chunk,
+    DeltaPayload,
+    ErrorPayload,
+    FinishPayload,
+    StepOutcome,
+    StepOutput,
+    ToolResultPayload,
+)
+from ..errors import ModelError
+from .anthropic_blocks import CALLS, CallBlock, TextBlock, ThinkingBlock
+from .anthropic_wire import (
+    Delta,
+    Event,
+    decode_event,
+    entries,
+    merged_usage,
+    metadata_of,
+    plain_record,
+    usage_of,
+    word,
+)
+from .call_errors import streamed_error
+from .half_characters import HalfCharacters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .anthropic_blocks import Block
+    from .anthropic_wire import Json
+
+__all__ = ["AnthropicEvents"]
+
+_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool-calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content-filter",
+}
+
+
+class AnthropicEvents:
+    """One answer under way. `failed` and `finished` say that nothing more is to be expected."""
+
+    def __init__(self, provider: str, *, include_raw: bool = False) -> None:
+        self.failed = False
+        self.finished = False
+        self._provider = provider
+        self._include_raw = include_raw
+        self._halves = HalfCharacters()
+        # Block ids are unique over a run's steps: lanes and parts are told apart by them.
+        self._prefix = secrets.token_hex(4)
+        self._blocks: dict[int, Block] = {}
+        self._calls: dict[str, tuple[CallBlock, int]] = {}
+        self._begun = 0
+        self._plain = -1
+        self._plain_id = ""
+        self._reason: str | None = None
+        self._usage: Json = {}
+        self._meta: Json = {}
+
+    def feed(self, events: list[bytes]) -> list[Chunk]:
+        """The chunks that these events stand for."""
+        out: list[Chunk] = []
+        for data in events:
+            if self.failed or self.finished:
+                break
+            try:
+                event = decode_event(data)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                self._odd(out, data)
+                continue
+            # By far the commonest event, on a path of its own: more of the open text block.
+            if event.index == self._plain and event.type == "content_block_delta":
+                delta = event.delta
+                if delta is not None and delta.type == "text_delta" and delta.text:
+                    if not self._halves and delta.text.isascii():
+                        payload = DeltaPayload(id=self._plain_id, text=delta.text)
+                        out.append(Chunk(type="text-delta", payload=payload))
+                        continue
+            if self._include_raw:
+                out.append(Chunk(type="raw", payload=msgspec.json.decode(data)))
+            self._event(out, event)
+        return out
+
+    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
+        """What remains when the connection has ended; no finish if the answer was cut short.
+
+        `rest` is an event whose end did not come. It counts unless it was cut itself.
+        """
+        out = self.feed([data for data in rest if _is_whole(data)])
+        if self._reason is not None and not self.finished:
+            self._finish(out)
+        return out
+
+    def _event(self, out: list[Chunk], event: Event) -> None:
+        kind = event.type
+        if kind == "content_block_delta":
+            block = self._blocks.get(event.index or 0)
+            if block is not None and event.delta is not None:
+                block.add(out, event.delta)
+        elif kind == "content_block_start":
+            self._start(out, event.index or 0, event.content_block or {})
+        elif kind == "content_block_stop":
+            self._stop(out, event.index or 0)
+        elif kind == "message_start":
+            self._message(out, event.message or {})
+        elif kind == "message_delta":
+            self._note(event, event.delta or Delta())
+        elif kind == "message_stop":
+            self._finish(out)
+        elif kind == "error" or (kind is None and event.error):
+            # Inside a stream that began well. An open block stays open: it broke off.
+            self._fail(out, streamed_error(event.error or {}))
+        elif kind == "message":
+            self._in_one_piece(out, event)
+
+    def _message(self, out: list[Chunk], message: Json) -> None:
+        payload = metadata_of(message.get("id"), message.get("model"))
+        out.append(Chunk(type="response-metadata", payload=payload))
+        self._usage = merged_usage(self._usage, message.get("usage"))
+
+    def _start(self, out: list[Chunk], index: int, record: Json) -> None:
+        kind = record.get("type")
+        name = f"{self._prefix}-{index}"
+        block: Block
+        if kind == "text":
+            block = TextBlock(self._provider, self._halves, f"text-{name}")
+            if not self._include_raw:
+                self._plain, self._plain_id = index, block.id
+        elif kind in ("thinking", "redacted_thinking"):
+            block = ThinkingBlock(self._provider, self._halves, f"reasoning-{name}")
+        elif kind in CALLS:
+            block = CallBlock(self._provider, self._halves)
+        else:
+            if isinstance(kind, str) and kind.endswith("_tool_result"):
+                self._result(out, kind, record)
+            return
+        self._blocks[index] = block
+        block.start(out, record)
+        self._begun += 1
+        if isinstance(block, CallBlock):
+            self._calls[block.id] = block, self._begun
+
+    def _stop(self, out: list[Chunk], index: int) -> None:
+        block = self._blocks.pop(index, None)
+        if index == self._plain:
+            self._plain = -1
+        if block is not None:
+            block.stop(out)
+
+    def _result(self, out: list[Chunk], kind: str, record: Json) -> None:
+        """What a tool of the provider answered, in the provider's own form."""
+        content = record.get("content")
+        result: Any = content
+        if kind == "mcp_tool_result":
+            result = {"content": content, "is_error": bool(record.get("is_error"))}
+        failed = str(plain_record(content).get("type")).endswith("_error")
+        call_id = word(record.get("tool_use_id"))
+        call, place = self._calls.get(call_id, (None, self._begun))
+        meta: Json = {"resultType": kind}
+        if self._begun > place:
+            meta["resultAfter"] = self._begun - place  # as many blocks came in between
+        if record.get("caller") is not None:
+            meta["resultCaller"] = record["caller"]
+        self._begun += 1
+        payload = ToolResultPayload(
+            tool_call_id=call_id,
+            tool_name=call.name if call is not None else kind.removesuffix("_tool_result"),
+            result=result,
+            is_error=True if failed or record.get("is_error") else UNSET,
+            provider_executed=True,
+            provider_metadata={self._provider: meta},
+        )
+        out.append(Chunk(type="tool-result", payload=payload))
+
+    def _note(self, event: Event, delta: Delta) -> None:
+        """Why the model stops, and what it used; the totals of a `message_delta` are final."""
+        self._reason = delta.stop_reason or self._reason
+        for name, value in (
+            ("stopSequence", delta.stop_sequence),
+            ("stopDetails", delta.stop_details),
+            ("container", delta.container),
+            ("contextManagement", event.context_management),
+        ):
+            if value is not None:
+                self._meta[name] = value
+        self._usage = merged_usage(self._usage, event.usage)
+
+    def _in_one_piece(self, out: list[Chunk], event: Event) -> None:
+        """A server that answers with the whole message although asked to stream."""
+        message = {"id": event.id, "model": event.model, "usage": event.usage}
+        self._message(out, message)
+        for index, record in enumerate(entries(event.content)):
+            self._start(out, index, plain_record(record))
+            self._stop(out, index)
+        stop = Delta(stop_reason=event.stop_reason, stop_sequence=event.stop_sequence)
+        self._note(event, stop)
+        self._finish(out)
+
+    def _finish(self, out: list[Chunk], reason: str | None = None) -> None:
+        self.finished = True
+        raw = self._reason
+        if reason is None:
+            for index in list(self._blocks):  # a server that does not say where blocks end
+                self._stop(out, index)
+        outcome = StepOutcome(
+            reason=reason or _REASONS.get(raw or "", "other"),
+            raw_reason=raw if raw is not None else UNSET,
+        )
+        payload = FinishPayload(
+            step_result=outcome,
+            output=StepOutput(usage=usage_of(self._usage)),
+            metadata={"providerMetadata": {self._provider: self._meta}},
+        )
+        out.append(Chunk(type="finish", payload=payload))
+
+    def _fail(self, out: list[Chunk], error: ModelError) -> None:
+        self.failed = True
+        out.append(Chunk(type="error", payload=ErrorPayload(error=error)))
+        self._finish(out, "error")
+
+    def _odd(self, out: list[Chunk], data: bytes) -> None:
+        """An event that is no clean JSON: half a surrogate pair in it, or rubbish."""
+        if not data.strip():
+            return
+        try:
+            event = msgspec.convert(json.loads(data.decode("utf-8", "replace")), Event)
+        except (ValueError, RecursionError):
+            # The data itself may be private: it is not part of the error.
+            problem = f"{self._provider} sent an event that is no message event"
+            self._fail(out, ModelError(problem))
+            return
+        self._event(out, event)
+
+
+def _is_whole(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
