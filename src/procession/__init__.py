@@ -17,6 +17,7 @@ from .errors import (
     ModelFetchError,
     ProcessionError,
     ProcessorError,
+    StructuredOutputError,
     ToolError,
     TripWire,
     UnknownModelError,
@@ -85,6 +86,7 @@ from .results import OutputResult, ResponseInfo, StepResult, Tripwire
 from .run import MastraModelOutput, Run
 from .signals import Signal
 from .spans import Observer, Span
+from .structured import StructuredOutputOptions
 from .tools import Tool, ToolContext, tool
 
 __all__ = [
@@ -159,6 +161,8 @@ __all__ = [
     "Span",
     "StepResult",
     "StepStartPart",
+    "StructuredOutputError",
+    "StructuredOutputOptions",
     "TextPart",
     "Tool",
     "ToolCallInfo",

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
     from .chunks import Chunk
     from .extension import Extension
-    from .output import FullOutput
+    from .options import OtherOptions
+    from .output import FullOutput, Obj
     from .processor import ErrorProcessor, InputProcessor, OutputProcessor
     from .spans import Observer
+    from .structured import StructuredOutputOptions
 
 __all__ = ["Agent"]
 
@@ -95,24 +97,47 @@ class Agent:
             return None
         return Pipeline(*lists)
 
-    def stream(self, input: Input, /, **options: Unpack[CallOptions]) -> Starting:
+    def stream(
+        self,
+        input: Input,
+        /,
+        *,
+        structured_output: StructuredOutputOptions[Obj] | None = None,
+        **options: Unpack[OtherOptions],
+    ) -> Starting[Obj]:
         """Start a run: `await agent.stream(…)`, or `async with agent.stream(…) as run`.
 
         `process_input` has run when it returns; its exceptions are raised here (R-187). See `Run`.
         """
-        return Starting(lambda: open_run(self, input, options, streaming=True))
+        given = _with_object(options, structured_output)
+        return Starting(lambda: open_run(self, input, given, streaming=True))
 
-    async def generate(self, input: Input, /, **options: Unpack[CallOptions]) -> FullOutput:
+    async def generate(
+        self,
+        input: Input,
+        /,
+        *,
+        structured_output: StructuredOutputOptions[Obj] | None = None,
+        **options: Unpack[OtherOptions],
+    ) -> FullOutput[Obj]:
         """Run to the end and return everything: the drained stream (R-548 to R-550).
 
         Raises the error a run failed with; a tripwire or a cancellation is no error.
         """
-        run = await open_run(self, input, options, streaming=False)
+        given = _with_object(options, structured_output)
+        run = await open_run(self, input, given, streaming=False)
         return await run.get_full_output()
 
-    def generate_sync(self, input: Input, /, **options: Unpack[CallOptions]) -> FullOutput:
+    def generate_sync(
+        self,
+        input: Input,
+        /,
+        *,
+        structured_output: StructuredOutputOptions[Obj] | None = None,
+        **options: Unpack[OtherOptions],
+    ) -> FullOutput[Obj]:
         """`generate` for scripts and notebooks; works inside a running event loop too."""
-        return run_blocking(self.generate(input, **options))
+        return run_blocking(self.generate(input, structured_output=structured_output, **options))
 
     def stream_sync(self, input: Input, /, **options: Unpack[CallOptions]) -> Iterator[Chunk]:
         """The chunks of `stream`, one by one, for scripts and notebooks.
@@ -126,6 +151,13 @@ class Agent:
             return await self.stream(input, **options)
 
         return stream_blocking(start)
+
+
+def _with_object(options: Any, structured_output: Any) -> Mapping[str, Any]:
+    """All options of a call: the one that types its outcome is a parameter of its own."""
+    if structured_output is None:
+        return options
+    return {**options, "structured_output": structured_output}
 
 
 def _fixed(entries: Any, where: str) -> Any:

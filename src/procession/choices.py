@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .model import ModelRequest
 from .processor import ProcessInputStepArgs
+from .structured import asked_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,15 +65,9 @@ def model_request(run: RunState, step: Step) -> ModelRequest:
 
 
 def _response_format(asked: Any) -> Mapping[str, Any] | None:
-    """A JSON answer of a schema, as the model is told (R-560)."""
-    if not asked:
-        return None
-    schema = asked.get("schema")
-    dump = getattr(schema, "model_json_schema", None)
-    found: dict[str, Any] = {"type": "json"}
-    if schema is not None:
-        found["schema"] = dump() if callable(dump) else schema
-    return found
+    """A JSON answer of a schema, as the model is told, unless another one makes it (R-568)."""
+    found = asked_for(asked)
+    return None if found is None or found.model is not None else found.response_format()
 
 
 def copied(value: Any) -> Any:

@@ -8,7 +8,8 @@
     ├── InputError                a message, chunk or value that no form allows: fix the input
     ├── ProcessorError            a hook broke its contract (wrong return value, foreign list)
     ├── ModelError                a model answered in a way that cannot be used
-    │   └── APICallError          a provider refused or failed a call
+    │   ├── APICallError          a provider refused or failed a call
+    │   └── StructuredOutputError the answer is not the object that was asked for
     └── ToolError                 a tool cannot be run: unknown, or its arguments do not fit
 
     TripWire (BaseException)      a verdict: a processor stopped the run on purpose
@@ -32,6 +33,7 @@ __all__ = [
     "ModelFetchError",
     "ProcessionError",
     "ProcessorError",
+    "StructuredOutputError",
     "ToolError",
     "TripWire",
     "UnknownModelError",
@@ -108,6 +110,21 @@ class APICallError(ModelError):
         self.response_body = response_body
         self.response_headers = response_headers
         self.url = url
+
+
+class StructuredOutputError(ModelError):
+    """An answer is not the object that was asked for (R-565).
+
+    `problems` lists what is wrong, without the values; `text` is the answer, which is never part
+    of the message.
+    """
+
+    def __init__(
+        self, message: str, problems: Sequence[Mapping[str, Any]] = (), *, text: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.problems = list(problems)
+        self.text = text
 
 
 class ToolError(ProcessionError):

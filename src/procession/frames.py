@@ -85,6 +85,7 @@ def step_finish_chunk(run: RunState, step: Step, result: StepResult) -> Chunk:
             tool_calls=list(result.tool_calls),
             usage=result.usage,
             steps=list(run.steps),
+            object=_object_of(run),
         ),
         messages=MessagesView(run, at_once=_may_change(run, step)),
     )
@@ -115,11 +116,18 @@ def finish_chunk(run: RunState) -> Chunk:
             tool_calls=list(result.tool_calls) if result else [],
             usage=run.usage if run.usage.total_tokens is not None else _none_used(run.usage),
             steps=list(run.all_steps),
+            object=_object_of(run),
         ),
         messages=MessagesView(run),
         response=ResponseView(run),
     )
     return frame(run, "finish", payload)
+
+
+def _object_of(run: RunState) -> Any:
+    """The object, where there is one."""
+    made = run.object_result
+    return UNSET if made is None or run.is_void else made.to_json().get("object", UNSET)
 
 
 def _none_used(usage: Usage) -> Usage:

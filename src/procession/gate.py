@@ -131,6 +131,14 @@ class Gate:
         track = ChunkTrack(link.processor_id) if run.observer else None
         return _Post(position, link, args, track)
 
+    def join(self, link: Link) -> None:
+        """A processor takes its post behind all others; its hook is in the pipeline already."""
+        self._posts.append(self._post(len(self._posts), link))
+        self.writes = self.writes or link.may_write
+        self.is_open = False
+        self.is_plain = self.is_plain and not link.is_async
+        self._keeps_parts = self._keeps_parts or link.looks_back
+
     # ── passing ────────────────────────────────────────────────────────────────────────────────
 
     def ask(self, chunk: Chunk) -> Any:

@@ -44,6 +44,12 @@ class ProcessorStreamWriter(Protocol):
         """
         ...
 
+    async def object(
+        self, value: Any, *, final: bool = False, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Deliver an `object` chunk; `final`: the `object-result`, which the run's `object` is."""
+        ...
+
 
 class CachedLLMStepChunk(Struct):
     """A chunk reduced to what a cache keeps."""
@@ -76,6 +82,8 @@ class HookArgs(Generic[M]):
     """The one message list of the run (R-035)."""
     retry_count: int = 0
     """Attempts already rejected in this call of `generate` or `stream` (R-182)."""
+    retry_budget: int = 0
+    """How many attempts of this call may be rejected in all (R-212)."""
     request_context: RequestContext = ABSENT
     """The request's own values (R-029)."""
     state: dict[str, Any] = ABSENT
@@ -88,6 +96,8 @@ class HookArgs(Generic[M]):
     """For data chunks; `None` in `process_input` (R-031, R-203)."""
     send_signal: Callable[..., Awaitable[Signal]] | None = ABSENT
     """`await send_signal({"type": "reactive", "contents": …})` adds a reminder (R-713)."""
+    count_usage: Callable[[Usage], None] = ABSENT
+    """Counts tokens spent on a model of the processor's own, in `processor_usage`."""
     run_id: str = ABSENT
     """The run's id, as on every chunk."""
     processor_id: str | None = ABSENT

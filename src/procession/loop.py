@@ -46,6 +46,7 @@ from .phases import (
 )
 from .response import mark_boundary, merge
 from .step import Step
+from .structured_output import attend
 from .toolphase import use_tools
 
 if TYPE_CHECKING:
@@ -150,13 +151,15 @@ class Loop:
 
     def _attempt(self, step: Step) -> Iterator[Phase]:
         """One attempt at a step (R-042 to R-054)."""
-        run, pipeline = self.run, self.run.pipeline
+        run = self.run
         if run.step_chain:
             run.between_steps = True
             yield choose(run, step)
             run.between_steps = False
             chosen_by_hooks(step)
         run.interruption.check()
+        attend(run, step)
+        pipeline = run.pipeline
         _prepare(run, step)
         if run.message_list.prompt_has_urls:
             yield fetch_files(run, step)

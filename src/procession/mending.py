@@ -22,6 +22,7 @@ from .chunks import (
 )
 from .errors import InputError
 from .misfits import chunk_problem
+from .object_chunk import ObjectChunk
 from .prompt_parts import base64_text, is_url
 from .records import clean_json, clean_kept, clean_record, clean_text
 
@@ -162,6 +163,8 @@ def _mend_call(payload: ToolCallPayload | ToolResultPayload) -> None:
 
 def mend_returned(chunk: Chunk) -> str | None:
     """Mend what a hook has made or edited; returns what is wrong with it, if anything is."""
+    if isinstance(chunk, ObjectChunk):
+        return None  # made of clean text, and costly to look into
     try:
         problem = chunk_problem(chunk)
         if problem is None and chunk.type in _PIECES:

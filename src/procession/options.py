@@ -10,6 +10,7 @@ from .hook_functions import near_name
 from .model import ModelSettings
 from .records import clean_text
 from .request_context import RequestContext
+from .structured import asked_for
 
 if TYPE_CHECKING:
     from .abort_signal import AbortSignal
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .processor import ErrorProcessor, InputProcessor, OutputProcessor, ProcessInputStepArgs
     from .results import StepResult
     from .spans import Observer
+    from .structured import StructuredOutputOptions
 
 __all__ = [
     "ID",
@@ -45,21 +47,8 @@ Dynamic = Callable[[RequestScope], Any]
 """A function of the request, plain or async; it is called once per request."""
 
 
-class CallOptions(TypedDict, total=False):
-    """Options of one call; whatever is absent is the agent's own.
-
-    `max_steps` limits accepted steps (default 5). `stop_when` is a condition, or several, on the
-    steps so far. The processor lists replace the agent's for this call (R-017).
-    `max_processor_retries` is the budget for all retries of the call (R-173). `memory` is
-    `{"thread": id or {"id": …}, "resource": id}`. `system` and `context` add system text and
-    messages to the agent's. `prepare_step` has the arguments and returns of `process_input_step`
-    (R-210). `structured_output={"schema": …}` asks the model for JSON of that schema.
-
-    Callbacks may be plain or async (R-554). What one raises fails the run like what a hook raises:
-    the last chunk is `error`, `generate` raises it, and nothing is stored. It takes the place of an
-    error or a stop that it was told of. A `TripWire` blocks the run: in `on_step_finish` the step
-    that was just accepted, in `on_finish` the whole answer; it leads to no other attempt.
-    """
+class OtherOptions(TypedDict, total=False):
+    """The options of one call but for `structured_output`; see `CallOptions`."""
 
     max_steps: int
     stop_when: (
@@ -70,7 +59,6 @@ class CallOptions(TypedDict, total=False):
     active_tools: Sequence[str] | None
     model_settings: ModelSettings
     provider_options: Mapping[str, Any] | None
-    structured_output: Any
     instructions: Any
     system: Any
     context: Any
@@ -92,6 +80,26 @@ class CallOptions(TypedDict, total=False):
     include_raw_chunks: bool
     observer: Observer | None
     run_id: str
+
+
+class CallOptions(OtherOptions, total=False):
+    """Options of one call; whatever is absent is the agent's own.
+
+    `max_steps` limits accepted steps (default 5). `stop_when` is a condition, or several, on the
+    steps so far. The processor lists replace the agent's for this call (R-017).
+    `max_processor_retries` is the budget for all retries of the call (R-173). `memory` is
+    `{"thread": id or {"id": …}, "resource": id}`. `system` and `context` add system text and
+    messages to the agent's. `prepare_step` has the arguments and returns of `process_input_step`
+    (R-210). `structured_output={"schema": …}` asks for an object of that schema
+    (`StructuredOutputOptions`).
+
+    Callbacks may be plain or async (R-554). What one raises fails the run like what a hook raises:
+    the last chunk is `error`, `generate` raises it, and nothing is stored. It takes the place of an
+    error or a stop that it was told of. A `TripWire` blocks the run: in `on_step_finish` the step
+    that was just accepted, in `on_finish` the whole answer; it leads to no other attempt.
+    """
+
+    structured_output: StructuredOutputOptions[Any] | None
 
 
 CALLBACKS = ("on_step_finish", "on_finish", "on_chunk", "on_error", "on_abort")
@@ -223,16 +231,8 @@ def _check_settings(name: str, settings: Any) -> None:
         count(f"{name}: max_retries", given["max_retries"])
 
 
-def _check_structured(name: str, asked: Any) -> None:
-    if asked is None:
-        return
-    if not isinstance(asked, Mapping):
-        _wrong(name, "a mapping {'schema': …}, or None", asked)
-    schema: Any = cast("Mapping[str, Any]", asked).get("schema")
-    if schema is None or isinstance(schema, Mapping):
-        return
-    if not callable(getattr(schema, "model_json_schema", None)):
-        _wrong(f"{name}: schema", "a JSON Schema or a pydantic model", schema)
+def _check_structured(_name: str, asked: Any) -> None:
+    asked_for(asked)
 
 
 def _check_steps(name: str, value: Any) -> None:

@@ -17,6 +17,8 @@ from msgspec import UNSET
 
 from .chunks import Chunk, ToolOutputPayload
 from .errors import InputError, ProcessionError
+from .object_chunk import ObjectChunk, Validated
+from .partial_json import PartialValue
 from .records import clean_json, clean_kept, clean_record, clean_text, own
 from .reminders import send_signal
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from .run_state import RunState
     from .signals import Signal
 
-__all__ = ["Outbox", "StreamWriter", "data_chunk"]
+__all__ = ["Outbox", "StreamWriter", "data_chunk", "object_chunk"]
 
 TO_ALL = -1
 TO_CLIENT = 1_000_000
@@ -55,6 +57,14 @@ def data_chunk(given: Any) -> Chunk:
     return chunk
 
 
+def object_chunk(value: Any, final: bool, metadata: Mapping[str, Any] | None) -> Chunk:
+    """A chunk with an object; raises `InputError` for a value without a JSON form."""
+    if not isinstance(value, PartialValue | Validated):
+        value = own(clean_json(value))
+    kind = "object-result" if final else "object"
+    return ObjectChunk.of(kind, value, metadata=clean_kept(dict(metadata)) if metadata else None)
+
+
 class StreamWriter:
     """The writer a hook gets (`ProcessorStreamWriter`)."""
 
@@ -72,6 +82,12 @@ class StreamWriter:
         Raises `ProcessionError` when the run has ended.
         """
         await self._outbox.write(data_chunk(chunk), self._after)
+
+    async def object(
+        self, value: Any, *, final: bool = False, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Deliver an `object` chunk, or with `final` the `object-result` (R-562)."""
+        await self._outbox.write(object_chunk(value, final, metadata), self._after)
 
     async def send_signal(self, signal: Any) -> Signal:
         """Add a reminder to the conversation (R-713 to R-718)."""

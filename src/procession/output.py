@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from .chunks import Chunk, Usage
     from .messages import Message
     from .results import ResponseInfo, StepResult, Tripwire
     from .run_state import RunState
 
+    Obj = TypeVarWithDefault("Obj", default=Any)
+else:
+    Obj = TypeVar("Obj")
+
 __all__ = ["FullOutput"]
 
 
-class FullOutput:
+class FullOutput(Generic[Obj]):
     """What a run amounts to: what `generate` returns (R-548).
 
     The stream object's awaitable values are these same properties, once the run has ended. They
@@ -37,6 +43,31 @@ class FullOutput:
     def text(self) -> str:
         """The text of all accepted steps, as processors left it (R-542)."""
         return self._run.text
+
+    @property
+    def object(self) -> Obj:
+        """The object that was asked for, as its schema makes it (R-564).
+
+        Raises what the run failed with. `None` (of which the type says nothing) when there is no
+        object: none was asked for, the run was blocked or stopped, or the strategy is `"warn"`.
+        """
+        run = self._run
+        if run.error is not None and run.asks_for_object:
+            raise run.error
+        made = run.object_result
+        found: Any = None if made is None or run.status == "tripwire" else made.object
+        return found
+
+    @property
+    def used_fallback_value(self) -> bool:
+        """Whether `object` is the fallback value (R-566)."""
+        made = self._run.object_result
+        return bool(made is not None and made.metadata and made.metadata.get("fallback"))
+
+    @property
+    def processor_usage(self) -> Usage:
+        """The tokens that processors have spent on models of their own; not part of `usage`."""
+        return self._run.processor_usage
 
     @property
     def usage(self) -> Usage:

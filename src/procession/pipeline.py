@@ -11,6 +11,7 @@ import inspect
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from copy import copy
 from functools import lru_cache
 from time import perf_counter
 from types import AsyncGeneratorType, GeneratorType
@@ -151,6 +152,13 @@ class Pipeline:
         self.lets_writers_out = any(may_write(link.hook) for link in links)
         """Whether some hook could write, even long after it has returned."""
         self.is_empty = not (ins or outs or errors)
+
+    def joined(self, link: Link) -> Pipeline:
+        """A copy with one more processor, last in the chain of its hook."""
+        made = copy(self)
+        setattr(made, link.name, Chain.joined(getattr(self, link.name), link))
+        made.lets_writers_out = self.lets_writers_out or link.may_write
+        return made
 
 
 @lru_cache(maxsize=256)  # told once, though lists may be compiled with every call

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
-from .output import FullOutput
+from .object_chunk import elements
+from .output import FullOutput, Obj
 from .tape import Tape
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Value(Generic[T]):
 
     __slots__ = ("_name", "_run")
 
-    def __init__(self, run: Run, name: str) -> None:
+    def __init__(self, run: Run[Any], name: str) -> None:
         self._run = run
         self._name = name
 
@@ -41,7 +42,7 @@ class Value(Generic[T]):
         return cast("Generator[Any, None, T]", self._run.value(self._name).__await__())
 
 
-class Run:
+class Run(Generic[Obj]):
     """A run of an agent (the reference's `MastraModelOutput`, R-536).
 
     Iterate it, or `full_stream`, for chunks; await `text`, `usage`, `steps`, … for the outcome.
@@ -105,6 +106,24 @@ class Run:
             if chunk.type == "text-delta":
                 yield chunk.payload.text
 
+    @property
+    def object_stream(self) -> AsyncGenerator[Any, None]:
+        """The object as far as it has come, each time more of it has (R-538)."""
+        return self._objects()
+
+    async def _objects(self) -> AsyncGenerator[Any, None]:
+        async for chunk in self._tape.read():
+            if chunk.type == "object":
+                yield chunk.object
+
+    @property
+    def element_stream(self) -> AsyncGenerator[Any, None]:
+        """Each element of a list that was asked for, once it is complete; plain data (R-538).
+
+        An answer that is rejected and made again gives its elements again.
+        """
+        return elements(self._tape.read())
+
     # ── values ─────────────────────────────────────────────────────────────────────────────────
 
     async def value(self, name: str) -> Any:
@@ -118,6 +137,21 @@ class Run:
     def text(self) -> Awaitable[str]:
         """The text of all accepted steps, as processors left it (R-542)."""
         return Value(self, "text")
+
+    @property
+    def object(self) -> Awaitable[Obj]:
+        """The object that was asked for; raises what the run failed with (R-564, R-565)."""
+        return Value(self, "object")
+
+    @property
+    def used_fallback_value(self) -> Awaitable[bool]:
+        """Whether `object` is the fallback value (R-566)."""
+        return Value(self, "used_fallback_value")
+
+    @property
+    def processor_usage(self) -> Awaitable[Usage]:
+        """The tokens that processors have spent on models of their own; not part of `usage`."""
+        return Value(self, "processor_usage")
 
     @property
     def usage(self) -> Awaitable[Usage]:
@@ -193,7 +227,7 @@ class Run:
         """Read the run to its end and forget the chunks (R-541). Hook failures do not raise."""
         await self._tape.drain()
 
-    async def get_full_output(self) -> FullOutput:
+    async def get_full_output(self) -> FullOutput[Obj]:
         """Everything in one object, as `generate` returns it; raises as `generate` does (R-550)."""
         await self._tape.drain()
         if self._state.error is not None:
@@ -221,16 +255,16 @@ class Run:
 MastraModelOutput = Run
 
 
-class Starting:
+class Starting(Generic[Obj]):
     """A run about to start: `await agent.stream(…)`, or `async with agent.stream(…) as run`."""
 
     __slots__ = ("_open", "_run")
 
-    def __init__(self, open_run: Callable[[], Awaitable[Run]]) -> None:
+    def __init__(self, open_run: Callable[[], Awaitable[Run[Obj]]]) -> None:
         self._open = open_run
-        self._run: Run | None = None
+        self._run: Run[Obj] | None = None
 
-    def __await__(self) -> Generator[Any, None, Run]:
+    def __await__(self) -> Generator[Any, None, Run[Obj]]:
         return self._open().__await__()
 
     async def __aiter__(self) -> AsyncGenerator[Chunk, None]:
@@ -239,7 +273,7 @@ class Starting:
             async for chunk in run:
                 yield chunk
 
-    async def __aenter__(self) -> Run:
+    async def __aenter__(self) -> Run[Obj]:
         self._run = await self._open()
         return self._run
 

@@ -124,6 +124,10 @@ class RunState:
     warnings: list[Any]
     step: Step | None
     """The attempt under way, or the last one."""
+    object_result: Chunk | None
+    """The object of the answer, if one was asked for and has been delivered (R-564)."""
+    processor_usage: Usage
+    """Tokens that processors have spent on models of their own."""
     saved_system: Any
     in_loop: bool
     between_steps: bool
@@ -155,6 +159,7 @@ class RunState:
         self.outbox = Outbox(self)
         self.out = []
         self.states = defaultdict(dict)
+        self.object_result, self.processor_usage = None, Usage()
         self.step_number = self.retry_count = self.api_retry_count = 0
         self.steps, self.all_steps, self.portions, self.warnings = [], [], [], []
         self.own_messages = set()
@@ -188,6 +193,8 @@ class RunState:
         args.message_list = self.message_list
         args.show = self.message_list.shown
         args.retry_count = self.retry_count
+        args.retry_budget = self.retry_budget
+        args.count_usage = self.count_usage
         args.request_context = self.request_context
         args.abort_signal = self.abort_signal
         args.run_id = self.run_id
@@ -252,6 +259,7 @@ class RunState:
         self.step = step
         self.step_number = step.number
         self.answer = step.answer
+        self.object_result = None
         if self.saved_system is None:
             self.saved_system = self.message_list.save_system()
         else:
@@ -286,6 +294,21 @@ class RunState:
         """Tokens of every attempt count (R-183)."""
         self.usage = self.usage + usage if self._counted else usage
         self._counted = True
+
+    @property
+    def asks_for_object(self) -> bool:
+        """Whether the call, or the step that was made last, asks for structured output."""
+        return bool(self.structured_output or (self.step and self.step.structured_output))
+
+    def count_usage(self, usage: Usage) -> None:
+        """Tokens of a processor's own model: they stand beside those of the steps (R-508)."""
+        self.processor_usage = self.processor_usage + usage
+
+    def join(self, link: Link) -> None:
+        """One more processor, last in the chain of its hook, from now on."""
+        self.pipeline = self.pipeline.joined(link)
+        if link.name == "process_output_stream" and self._gate is not None:
+            self._gate.join(link)
 
     # ── the end ────────────────────────────────────────────────────────────────────────────────
 
@@ -398,6 +421,9 @@ class RunState:
 
     def keep(self, chunk: Chunk) -> None:
         """Store what a written chunk leaves in the message."""
+        if chunk.type == "object-result":
+            self._keep_object(chunk)
+            return
         if not chunk.type.startswith("data-"):
             if self.answer is not None:
                 self.answer.add(chunk)
@@ -408,3 +434,15 @@ class RunState:
             self.answer.add_data(chunk)
         else:
             put_data_part(response_message(self).content.parts, chunk)
+
+    def _keep_object(self, chunk: Chunk) -> None:
+        """The object stands in the answer's metadata as well (R-305, R-564)."""
+        if self.is_void:
+            return
+        self.object_result = chunk
+        content = response_message(self).content
+        metadata = {**(content.metadata or {}), "structuredOutput": chunk.to_json().get("object")}
+        if metadata["structuredOutput"] is None:
+            del metadata["structuredOutput"]
+        content.metadata = metadata
+

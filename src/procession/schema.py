@@ -7,14 +7,20 @@ stays cheap.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args, get_type_hints
 
 from msgspec import Struct
 
 from .errors import ConfigurationError, ToolError
 
-__all__ = ["FunctionSchema", "check_arguments", "signature_schema"]
+__all__ = [
+    "FunctionSchema",
+    "check_arguments",
+    "json_validator",
+    "problem_lines",
+    "signature_schema",
+]
 
 
 class FunctionSchema(Struct, frozen=True):
@@ -147,6 +153,16 @@ def check_arguments(name: str, schema: dict[str, Any], arguments: Any) -> None:
 
     Rejected values are left out. A schema that is none is a `ConfigurationError`.
     """
+    problems = json_validator(f"tool {name!r}", schema)(arguments)
+    if problems:
+        raise invalid_arguments(name, problems)
+
+
+def json_validator(owner: str, schema: dict[str, Any]) -> Callable[[Any], list[dict[str, Any]]]:
+    """A function that lists what is wrong with a value, without the value itself.
+
+    Raises `ConfigurationError`, which names the schema's `owner`, for a schema that is none.
+    """
     from jsonschema import Draft202012Validator, SchemaError
     from jsonschema.validators import validator_for
     from jsonschema_specifications import REGISTRY  # pyright: ignore[reportMissingTypeStubs]
@@ -155,22 +171,28 @@ def check_arguments(name: str, schema: dict[str, Any], arguments: Any) -> None:
         cls = validator_for(schema, default=Draft202012Validator)
         cls.check_schema(schema)
         # With the standard's own schemas only: what a $ref names is never fetched.
-        problems: list[dict[str, Any]] = [
-            {"path": list(error.absolute_path), "problem": _words(error)}
-            for error in cls(schema, registry=REGISTRY).iter_errors(arguments)
-        ]
+        validator = cls(schema, registry=REGISTRY)
     except SchemaError as error:
-        raise _no_schema(name, error.message) from None
-    except RecursionError:
-        problems = [{"path": [], "problem": "nested too deeply"}]
-    except Exception as error:  # a $ref to nowhere, a pattern that is none: many types of error
-        raise _no_schema(name, str(error) or type(error).__name__) from None
-    if problems:
-        raise invalid_arguments(name, problems)
+        raise _no_schema(owner, error.message) from None
+    except Exception as error:  # a pattern that is none, nested too deeply: many types of error
+        raise _no_schema(owner, str(error) or type(error).__name__) from None
+
+    def problems_in(value: Any) -> list[dict[str, Any]]:
+        try:
+            return [
+                {"path": list(error.absolute_path), "problem": _words(error)}
+                for error in validator.iter_errors(value)
+            ]
+        except RecursionError:
+            return [{"path": [], "problem": "nested too deeply"}]
+        except Exception as error:  # a $ref to nowhere: many types of error
+            raise _no_schema(owner, str(error) or type(error).__name__) from None
+
+    return problems_in
 
 
-def _no_schema(name: str, problem: str) -> ConfigurationError:
-    return ConfigurationError(f"tool {name!r}: invalid JSON Schema: {problem[:200]}")
+def _no_schema(owner: str, problem: str) -> ConfigurationError:
+    return ConfigurationError(f"{owner}: invalid JSON Schema: {problem[:200]}")
 
 
 def _words(error: Any) -> str:
@@ -185,7 +207,12 @@ def _words(error: Any) -> str:
 
 def invalid_arguments(name: str, problems: list[dict[str, Any]]) -> ToolError:
     """The error for arguments that do not fit, worded for the model."""
-    lines = "; ".join(
-        f"{'.'.join(map(str, p['path'])) or 'arguments'}: {p['problem']}" for p in problems[:20]
-    )
+    lines = problem_lines(problems, "arguments")
     return ToolError(f"The arguments for tool {name!r} are not valid. {lines}", problems)
+
+
+def problem_lines(problems: Sequence[Mapping[str, Any]], whole: str) -> str:
+    """Problems in one line, each with its place; `whole` names the value itself."""
+    return "; ".join(
+        f"{'.'.join(map(str, p['path'])) or whole}: {p['problem']}" for p in problems[:20]
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..chunks import Usage
 from ..message_list import MessageList
 from ..messages import joined_text
-from ..outbox import data_chunk
+from ..outbox import data_chunk, object_chunk
 from ..processor import (
     HookArgs,
     ProcessInputArgs,
@@ -42,6 +42,12 @@ class RecordingWriter:
     ) -> None:
         """Keep a `data-…` chunk; another type raises `InputError`, as in a run."""
         self.chunks.append(data_chunk(chunk))
+
+    async def object(
+        self, value: Any, *, final: bool = False, metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        """Keep an `object` chunk, or with `final` an `object-result`."""
+        self.chunks.append(object_chunk(value, final, metadata))
 
 
 _EMPTY: Mapping[str, Callable[[], Any]] = {
@@ -89,6 +95,7 @@ def hook_args(kind: type[A], /, **values: Any) -> A:
         "processor_id": "processor",
         "writer": None if issubclass(kind, ProcessInputArgs) else RecordingWriter(),
         "send_signal": _sender(messages),
+        "count_usage": lambda usage: None,
     }
     found |= {name: make() for name, make in _EMPTY.items() if hasattr(kind, name)}
     found |= _derived(kind, messages, values)

@@ -1,0 +1,5 @@
+"""The processors that come with the library."""
+
+from ..structured_output import StructuredOutputProcessor
+
+__all__ = ["StructuredOutputProcessor"]
