@@ -71,20 +71,21 @@ class ResolvedModels:
             self._own_model = resolve_model(spec)
         return self._own_model
 
-
 def retries_of(step: Step, request: ModelRequest) -> Retries:
     """The engine's retries of a call: none, where the model makes failed calls again itself."""
     itself = getattr(step.model, "repeats_calls", False)
     return Retries(0 if itself else request.max_retries)
 
 
-def read_failure(step: Step, read: Any, error: Exception) -> ModelFailure | None:
+def read_failure(run: RunState, step: Step, read: Any, error: Exception) -> ModelFailure | None:
     """The model's mistake, if `error` came of one while a read of it was taken in.
 
     Chunks are not checked as they come, for that would cost time with every one of them: they are
     looked at when something went wrong with them.
     """
-    problem = _problem_of(read) if isinstance(error, AttributeError | TypeError) else None
+    if error is run.hook_error or not isinstance(error, AttributeError | TypeError):
+        return None
+    problem = _problem_of(read)
     if problem is None:
         return None
     return ModelFailure(ModelError(f"model {step.model_id!r}: {problem}"))

@@ -6,15 +6,17 @@ function leaves the message list in the state that `settle` hands to the extensi
 
 from __future__ import annotations
 
+import logging
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING
 
 from .delivery import deliver
-from .errors import InputError, TripWire
+from .errors import InputError, ProcessionError, TripWire
+from .extension import tell_the_end
 from .frames import abort_chunk, error_chunk, finish_chunk, step_finish_chunk, tripwire_chunk
 from .messages import ErrorPart
 from .output import FullOutput
-from .pipeline import verdict_in
+from .pipeline import sign, verdict_in
 from .records import clean_kept, clean_text, error_form
 from .response import merge, response_message, write_flat_text
 from .step import Step, tripwire_of
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from .chunks import Chunk
+    from .extension import Extension
     from .results import StepResult
     from .run_state import RunState
 
@@ -33,15 +36,17 @@ __all__ = [
     "broken",
     "close_attempt",
     "cut_off",
-    "deliver_finish",
+    "end_well",
     "may_retry",
+    "parting",
     "record_failure",
     "settle",
     "stopped_by_caller",
     "take_back",
-    "tripped",
     "uphold",
 ]
+
+_log = logging.getLogger("procession")
 
 
 def may_retry(run: RunState, wire: TripWire) -> bool:
@@ -78,7 +83,7 @@ def take_back(run: RunState, step: Step, wire: TripWire | None) -> StepResult:
     """An attempt does not count: its parts go, its usage stays (R-175, R-179, R-183)."""
     step.wire = wire
     if wire is not None:
-        _put_right(wire)
+        _put_right(run, wire)
     run.message_list.restore_response(step.mark)
     run.answer = run.halt = run.given = None
     result = step.rejected("retry", wire)
@@ -110,6 +115,7 @@ async def close_attempt(
 
 def block(run: RunState, step: Step, wire: TripWire) -> None:
     """A verdict ends the run in a step: the step's parts go, its usage stays (R-170)."""
+    _put_right(run, wire)
     run.message_list.restore_response(step.mark)
     result = step.rejected("other", wire)
     if step.recorded:  # as accepted, rejected or failed: it is blocked now
@@ -142,7 +148,7 @@ def block_result(run: RunState, wire: TripWire) -> None:
 
 def _trip(run: RunState, wire: TripWire) -> None:
     """The run is blocked, whatever it was before (R-168)."""
-    _put_right(wire)
+    _put_right(run, wire)
     run.answer = run.error = None
     run.raises = False
     run.given = wire
@@ -170,7 +176,7 @@ def record_failure(run: RunState, step: Step, error: Exception) -> StepResult:
     return result
 
 
-def broken(run: RunState, error: BaseException) -> list[Chunk]:
+def broken(run: RunState, error: BaseException) -> None:
     """A hook raised: the list holds what was accepted before, awaiting a result raises (R-188)."""
     step = run.step
     if step is not None and not step.recorded:
@@ -182,10 +188,9 @@ def broken(run: RunState, error: BaseException) -> list[Chunk]:
     run.error = error
     run.raises = True
     run.text = "".join(result.text for result in run.steps)
-    return [*run.take_out(), error_chunk(run, error)]
 
 
-async def stopped_by_caller(run: RunState) -> list[Chunk]:
+async def stopped_by_caller(run: RunState) -> None:
     """The abort signal fired: `abort`, then `finish` with reason `aborted` (R-555 to R-559)."""
     step = run.step
     cut_off(run)
@@ -193,15 +198,9 @@ async def stopped_by_caller(run: RunState) -> list[Chunk]:
     try:
         await run.call_back("on_abort", {"steps": list(run.steps), "text": partial})
     except TripWire as wire:
-        return tripped(run, uphold(run, wire) or wire)
+        uphold(run, wire)
     except Exception as error:
-        return broken(run, error)
-    return [*run.take_out(), abort_chunk(run), finish_chunk(run)]
-
-
-def tripped(run: RunState, wire: TripWire) -> list[Chunk]:
-    """`tripwire`, the last chunk of a run that was blocked (R-167)."""
-    return [*run.take_out(), tripwire_chunk(run, wire)]
+        broken(run, error)
 
 
 def cut_off(run: RunState) -> None:
@@ -235,14 +234,18 @@ def _is_under_way(step: Step) -> bool:
     return step.asked or bool(step.answer.parts)
 
 
-def _put_right(wire: TripWire) -> None:
-    """A verdict's texts as every client takes them; metadata without a JSON form stays as it is."""
+def _put_right(run: RunState, wire: TripWire) -> None:
+    """A verdict's texts as every client takes them; metadata without a JSON form stays as it is.
+
+    One that nobody has signed, from a model or a function of the request, is the agent's.
+    """
+    sign(wire, run.agent_id, "agent")
     wire.reason = clean_text(str(wire.reason))
     with suppress(InputError):
         wire.metadata = clean_kept(wire.metadata)
 
 
-async def deliver_finish(run: RunState) -> list[Chunk]:
+async def end_well(run: RunState) -> None:
     """The regular end: everything is settled before `finish` is delivered (R-056, R-057)."""
     if run.error is None:
         _end(run, "success", run.finish_reason)
@@ -251,7 +254,26 @@ async def deliver_finish(run: RunState) -> list[Chunk]:
     else:
         _end(run, "failed", "error")
     await settle(run)
-    return [*run.take_out(), finish_chunk(run)]
+
+
+def parting(run: RunState) -> list[Chunk]:
+    """What a run that is settled has yet to deliver, once: what has passed the gate, and the one
+    chunk that says how it has ended, or two (R-516).
+    """
+    if run.parted:
+        return []
+    run.parted = True
+    if run.status == "tripwire":
+        assert run.given is not None
+        closing = [tripwire_chunk(run, run.given)]
+    elif run.raises:
+        assert run.error is not None
+        closing = [error_chunk(run, run.error)]
+    elif run.status == "canceled":
+        closing = [abort_chunk(run), finish_chunk(run)]
+    else:
+        closing = [finish_chunk(run)]
+    return [*run.take_out(), *closing]
 
 
 def _end(run: RunState, status: str, reason: str | None) -> None:
@@ -260,20 +282,34 @@ def _end(run: RunState, status: str, reason: str | None) -> None:
 
 
 async def settle(run: RunState) -> None:
-    """Once per run, whatever its end: extensions are told, what is no longer needed is let go.
-
-    All of them are told; the first thing one of them raises is raised when that is done.
-    """
+    """Once per run, whatever its end: extensions are told, what is no longer needed is let go."""
     if run.settled:
         return
     run.settled = True
     write_flat_text(run)
-    problem: BaseException | None = None
-    for extension in run.extensions:
-        try:
-            await extension.run_ended(run)
-        except BaseException as error:
-            problem = problem or error
-    run.release()
-    if problem is not None:
-        raise problem
+    problems: list[tuple[Extension, BaseException]] = []
+    try:
+        if run.extensions:
+            await tell_the_end(run, problems)
+    finally:
+        for extension, problem in problems:
+            _take_in(run, extension, problem)
+        run.release()
+
+
+def _take_in(run: RunState, extension: Extension, problem: BaseException) -> None:
+    """What an extension raised: no success is left, but any other outcome stands, and is told."""
+    note = f"extension {type(extension).__name__} raised {type(problem).__name__} in run_ended"
+    if run.status == "success":
+        error = problem
+        if not isinstance(error, Exception):
+            error = ProcessionError(f"{note}: a run that is over can be failed, but not stopped")
+            error.__cause__ = problem
+        error.add_note(note)
+        broken(run, error)
+        return
+    _log.error("%s, when the run had ended already (%s)", note, run.status)
+    if run.error is not None:
+        run.error.add_note(note)
+    else:
+        run.warnings = [*run.warnings, {"type": "other", "message": note}]

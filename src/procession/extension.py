@@ -5,6 +5,7 @@ Memory, workspaces and the like reach a run only through this. They survive a ca
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,11 +13,12 @@ from msgspec import Struct
 
 from .message_list import MessageList
 from .request_context import RequestContext
+from .workers import begin_work
 
 if TYPE_CHECKING:
     from .run_state import RunState
 
-__all__ = ["Around", "Extension", "Opening"]
+__all__ = ["Around", "Extension", "Opening", "joined", "tell_the_end"]
 
 
 class Opening(Struct, frozen=True, kw_only=True):
@@ -51,8 +53,11 @@ class Extension(Protocol):
     async def run_ended(self, run: RunState, /) -> None:
         """Called once per run, whatever its end; `run.status` tells which.
 
-        A run that was dropped before anybody had read it is told of on its event loop, in a task of
-        its own; what is raised then is logged. Without that loop there is nobody to call.
+        It is called in a task of its own, which comes to its end though the caller is cancelled.
+        What it raises fails a run that was successful until then, and is logged for any other.
+
+        A run that was dropped before anybody had read it is told of on its event loop. Without that
+        loop there is nobody to call.
         """
         ...
 
@@ -62,3 +67,30 @@ def joined(before: Sequence[Any], own: Sequence[Any], after: Sequence[Any]) -> l
     ids = {getattr(entry, "id", None) for entry in own}
     kept = [[entry for entry in added if entry.id not in ids] for added in (before, after)]
     return [*kept[0], *own, *kept[1]]
+
+
+async def tell_the_end(run: RunState, problems: list[tuple[Extension, BaseException]]) -> None:
+    """Call all extensions; what they raise goes into `problems`.
+
+    Being cancelled meanwhile cuts nothing short: it is raised when all is done.
+    """
+    telling = begin_work(run.interruption, _tell_each(run, problems))
+    cancelled: asyncio.CancelledError | None = None
+    while not telling.done():
+        try:
+            await asyncio.wait([telling])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    telling.result()
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _tell_each(run: RunState, problems: list[tuple[Extension, BaseException]]) -> None:
+    for extension in run.extensions:
+        try:
+            await extension.run_ended(run)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            problems.append((extension, error))

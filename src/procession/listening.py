@@ -96,7 +96,7 @@ def _pause_after(run: RunState, step: Step, retries: Retries, error: Exception, 
     if isinstance(error, ModelFailure | Interrupted):
         raise error
     if not stop.waiting:  # a hook raised, unless what the model delivered could not be taken in
-        failure = read_failure(step, read, error)
+        failure = read_failure(run, step, read, error)
         if failure is not None:
             raise failure from error
         raise error

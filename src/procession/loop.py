@@ -7,6 +7,7 @@ tools, and settles what is left (law 6).
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import aclosing
@@ -22,18 +23,18 @@ from .closing import (
     broken,
     close_attempt,
     cut_off,
-    deliver_finish,
+    end_well,
     may_retry,
+    parting,
     record_failure,
     settle,
     stopped_by_caller,
     take_back,
-    tripped,
     uphold,
 )
 from .delivery import deliver, pass_on, phase_of
 from .errors import ModelError, TripWire
-from .frames import error_chunk, finish_chunk, start_chunk, step_finish_chunk, tripwire_chunk
+from .frames import error_chunk, start_chunk, step_finish_chunk
 from .listening import begin, listen
 from .phases import (
     ask_for_retry,
@@ -44,6 +45,7 @@ from .phases import (
     response,
     review,
 )
+from .pipeline import verdict_in
 from .response import mark_boundary, merge
 from .step import Step
 from .structured_output import attend
@@ -70,10 +72,9 @@ class Loop:
     async def chunks(self) -> Batches:
         """Everything the run delivers, in lists."""
         run = self.run
-        last: list[Chunk] | None = None
         if run.blocked is not None:
-            await settle(run)
-            yield [tripwire_chunk(run, run.blocked)]
+            await self._settle()
+            yield parting(run)
             return
         run.in_loop = True
         try:
@@ -97,29 +98,38 @@ class Loop:
                     if isinstance(phase, AsyncGeneratorType):
                         await phase.aclose()
                 phase = following
-            last = await deliver_finish(run)
+            await end_well(run)
         except BaseException as error:
-            last = await self._last_words(error)
+            await self._end_otherwise(error)
         finally:
             run.interruption.take_back()
-            await settle(run)
-        yield last
+            await self._settle()
+        yield parting(run)
 
-    async def _last_words(self, error: BaseException) -> list[Chunk]:
-        """How a run that did not come to its regular end says so; raises what is not ours."""
+    async def _end_otherwise(self, error: BaseException) -> None:
+        """The outcome of a run that did not come to its regular end; raises what is not ours."""
         run = self.run
         stopped = run.interruption.is_behind(error)
         wire = uphold(run, error)
-        if wire is not None and (stopped or isinstance(error, TripWire | Exception)):
-            return tripped(run, wire)
+        ours = stopped or isinstance(error, Exception) or verdict_in(error) is not None
+        if wire is not None and ours:
+            return
         if stopped and run.settled:
-            return [*run.take_out(), finish_chunk(run)]  # too late: it has come to its end
+            return  # too late: it has come to its end
         if stopped:
-            return await stopped_by_caller(run)
-        if isinstance(error, Exception):
-            return broken(run, error)
-        cut_off(run)
-        raise error
+            await stopped_by_caller(run)
+        elif isinstance(error, Exception):
+            broken(run, error)
+        else:
+            cut_off(run)
+            raise error
+
+    async def _settle(self) -> None:
+        try:
+            await settle(self.run)
+        except asyncio.CancelledError as error:
+            if not self.run.interruption.is_behind(error):
+                raise
 
     # ── the plan ───────────────────────────────────────────────────────────────────────────────
 

@@ -15,7 +15,7 @@ from .interruption import Interruption
 from .loop import Loop
 from .message_list import MessageList
 from .options import CALLBACKS, ID, RequestScope, check_options, count, is_id
-from .pipeline import Chain, Link, Pipeline, fold
+from .pipeline import Chain, Link, Pipeline, fold, verdict_in
 from .processor import ProcessInputArgs, check_processors, processor
 from .request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY, RequestContext
 from .returns import apply_messages
@@ -60,11 +60,11 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     run.max_retries = agent.max_retries
     run.models = agent.models
     run.observer = agent.observer
-    await _model_and_tools(agent, run)
     _take_options(run, options)
     run.interruption = Interruption(run.abort_signal)
-    run.extensions = agent.extensions
     try:
+        await _model_and_tools(agent, run)
+        run.extensions = agent.extensions
         run.pipeline = await _pipeline(agent, run, options)
         run.retry_budget = _budget(agent, options, run.pipeline)
         run.step_chain = _step_chain(run.pipeline, options.get("prepare_step"))
@@ -73,13 +73,16 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
             _listen_to_signal(run, run.abort_signal)
         if run.pipeline.process_input:
             await _process_input(run)
-    except BaseException:
-        if run.given is not None:  # cancelled while `on_violation` was told of it
-            blocked_in_input(run, run.given)
+    except BaseException as error:
+        given = verdict_in(error)  # of a function of the request, or of an extension
+        wire = given or run.given  # else: cancelled while `on_violation` was told of it
+        if wire is not None:
+            blocked_in_input(run, wire)
         else:
             run.status = "failed"
-        await settle(run)  # what an extension has begun, it is told the end of
-        raise
+        if given is None:
+            await settle(run)  # what an extension has begun, it is told the end of
+            raise
     return Run(Loop(run))
 
 

@@ -21,6 +21,7 @@ from .object_chunk import ObjectChunk, Validated
 from .partial_json import PartialValue
 from .records import clean_json, clean_kept, clean_record, clean_text, own
 from .reminders import send_signal
+from .workers import begin_work, stop
 
 if TYPE_CHECKING:
     from .run_state import RunState
@@ -194,7 +195,7 @@ class Outbox:
 
     async def attend(self, work: Coroutine[Any, Any, None]) -> AsyncGenerator[list[Chunk], None]:
         """Run `work` beside the stream; yields what it writes, and raises what it raises."""
-        task = asyncio.create_task(work)
+        task = begin_work(self.run.interruption, work)
         try:
             async with aclosing(self.until_done(task)) as written:
                 async for batch in written:
@@ -236,21 +237,3 @@ class Outbox:
             if not told.done():
                 told.set_result(None)
         untold.clear()
-
-
-async def stop(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait until it is gone; what it raises then is nobody's concern.
-
-    Being cancelled meanwhile does not end the wait: no task may be left behind.
-    """
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        task.cancel()
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if not task.cancelled():
-        task.exception()  # read, so that nobody is told it was lost
-    if cancelled is not None:
-        raise cancelled

@@ -34,7 +34,7 @@ from .writing import may_look_back, may_write
 if TYPE_CHECKING:
     from .run_state import RunState
 
-__all__ = ["Chain", "Link", "Pipeline", "failed", "fold", "verdict_in"]
+__all__ = ["Chain", "Link", "Pipeline", "failed", "fold", "sign", "verdict_in"]
 
 _log = logging.getLogger("procession")
 
@@ -242,11 +242,11 @@ async def failed(run: RunState, link: Link, args: HookArgs[Any], error: BaseExce
     if wire is None:
         if isinstance(error, Exception):
             error.add_note(f"raised in {link.name} of processor {link.processor_id!r}")
+            run.hook_error = error
         raise error
     if wire is not run.halt:  # else: told when it was given, by another processor
         # A verdict raised by user code is that of the processor whose hook was running (R-172).
-        wire.processor_id = wire.processor_id or link.processor_id
-        wire.reason = wire.reason or f"blocked by processor {wire.processor_id!r}"
+        sign(wire, link.processor_id, "processor")
         run.given = run.given or wire
         if isinstance(error, GeneratorExit):
             raise error  # nothing can be awaited any more
@@ -295,6 +295,12 @@ def verdict_in(error: BaseException | None) -> TripWire | None:
             if found is not None:
                 return found
     return None
+
+
+def sign(wire: TripWire, name: str, kind: str) -> None:
+    """A verdict that does not say so itself: who gave it, and that there was one."""
+    wire.processor_id = wire.processor_id or name
+    wire.reason = wire.reason or f"blocked by {kind} {wire.processor_id!r}"
 
 
 async def announce(link: Link, wire: TripWire) -> None:

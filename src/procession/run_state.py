@@ -106,6 +106,8 @@ class RunState:
     usage: Usage
     halt: BaseException | None
     """What a hook raised about something written: it holds even if the writer makes light of it."""
+    hook_error: BaseException | None
+    """What a hook raised last, no verdict: it is not the model's mistake."""
     given: TripWire | None
     """The verdict that was given last: it counts even if the run is cut off before its effect."""
     final: bool
@@ -137,6 +139,8 @@ class RunState:
     """The verdict of `process_input`, if there was one."""
     on_release: Callable[[], None] | None
     settled: bool
+    parted: bool
+    """Whether the closing chunk has been given out."""
     _counted: bool
     _response: ResponseInfo | None
     _gate: Gate | None
@@ -165,9 +169,9 @@ class RunState:
         self.own_messages = set()
         self.ids_before = frozenset()
         self.usage = Usage()
-        self.halt = self.given = self.blocked = None
+        self.halt = self.given = self.blocked = self.hook_error = None
         self.answer = self.tripwire = self.error = None
-        self.final = self.concluded = False
+        self.final = self.concluded = self.parted = False
         self.raises = self.in_loop = self.between_steps = self.settled = self._counted = False
         self.status = "running"
         self.finish_reason = self.step = self.saved_system = self.on_release = None

@@ -12,8 +12,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from .aio import current_task
-from .closing import cut_off, settle
-from .errors import TripWire
+from .closing import cut_off, parting, settle
+from .errors import ProcessionError, TripWire
+from .frames import start_chunk
+from .workers import awaits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -42,12 +44,27 @@ CONTENT = frozenset(
     }
 )
 """What `on_chunk` is called for (R-554)."""
+WAITS_FOR_ITSELF = (
+    "a hook, tool, callback or extension of a run cannot wait for that run to go on, for the run "
+    "waits for it: use what it is handed, or read the run elsewhere, in a task that nothing of the "
+    "run waits for"
+)
 
 
 class Tape:
     """Delivered chunks, and the engine behind them."""
 
-    __slots__ = ("_busy", "_engine", "_events", "_others", "_state", "_watched", "chunks", "ended")
+    __slots__ = (
+        "_busy",
+        "_closer",
+        "_engine",
+        "_events",
+        "_others",
+        "_state",
+        "_watched",
+        "chunks",
+        "ended",
+    )
 
     def __init__(self, loop: Loop) -> None:
         self._state = loop.run
@@ -57,6 +74,7 @@ class Tape:
         self.ended = False
         """Whether nothing will follow."""
         self._busy = False
+        self._closer: asyncio.Task[Any] | None = None
         self._others: list[asyncio.Future[None]] = []
         self._watched = "on_chunk" in self._state.callbacks
         self._events = asyncio.get_running_loop() if self._state.extensions else None
@@ -64,12 +82,15 @@ class Tape:
     async def read(self, *, silently: bool = False) -> AsyncGenerator[Chunk, None]:
         """All chunks, from the first one on. `silently`: none, the run only goes on to its end.
 
-        This is the only place that pulls.
+        This is the only place that pulls. Raises `ProcessionError` where the run waits for who
+        reads.
         """
         chunks = self.chunks
         stop, advance = self._state.interruption, self._engine.__anext__
         loop = asyncio.get_running_loop()
         position = sys.maxsize if silently else 0
+        task = current_task(loop)
+        is_awaited = task is self._closer or awaits(stop, task)
         while True:
             while position < len(chunks):
                 chunk = chunks[position]
@@ -77,6 +98,8 @@ class Tape:
                 yield chunk
             if self.ended:
                 return
+            if is_awaited:
+                raise ProcessionError(WAITS_FOR_ITSELF)
             if self._busy:
                 await self._turn()
                 continue
@@ -84,13 +107,15 @@ class Tape:
             stop.puller = stop.reader = current_task(loop)
             try:
                 batch = await advance()
-                chunks += batch
                 if self._watched:
                     await self._show(batch)
+                else:
+                    chunks += batch
             except StopAsyncIteration:
                 self.ended = True
             except BaseException:
                 self.ended = True
+                chunks += parting(self._state)  # for other readers, and who reads it again
                 raise
             finally:
                 stop.puller = None
@@ -113,27 +138,43 @@ class Tape:
                 await self._turn()
             await self.drain()
             return
-        self.ended = self._busy = True
+        self._busy, self._closer = True, asyncio.current_task()
         try:
             await self._engine.aclose()
             if not self._state.settled:  # it was never read: nothing of it has begun
-                cut_off(self._state)
-                await settle(self._state)
+                await self._end_unread()
         finally:
-            self._busy = False
+            self.chunks += parting(self._state)
+            self.ended = True
+            self._busy, self._closer = False, None
             self._wake_others()
 
+    async def _end_unread(self) -> None:
+        if self._state.blocked is None:
+            self.chunks.append(start_chunk(self._state))
+        cut_off(self._state)
+        await settle(self._state)
+
     async def _show(self, batch: list[Chunk]) -> None:
-        """Call `on_chunk`; what it raises is raised in the engine, which ends the run with it."""
-        for chunk in batch:
+        """Deliver chunk by chunk, and call `on_chunk`; what it raises is raised in the engine,
+        which ends the run with it.
+        """
+        chunks, following = self.chunks, iter(batch)
+        for chunk in following:
+            chunks.append(chunk)
             if chunk.type not in CONTENT:
                 continue
             try:
                 await self._state.call_back("on_chunk", chunk)
+            except (TripWire, Exception) as error:
+                if not self._state.settled:
+                    chunks += await self._engine.athrow(error)
+                    return
+                # There is nothing left that it could stop, or fail.
+                _log.error("on_chunk raised %s, when the run had ended", type(error).__name__)
             except BaseException as error:
-                if self._state.settled and isinstance(error, TripWire):
-                    return  # too late: there is nothing left that it could stop
-                self.chunks += await self._engine.athrow(error)
+                chunks += following  # that the reader leaves is no verdict on them
+                chunks += await self._engine.athrow(error)
                 return
 
     async def _turn(self) -> None:
@@ -167,10 +208,4 @@ def _end_unread(state: RunState) -> None:
     cut_off(state)
     task = asyncio.create_task(settle(state))
     _ending.add(task)
-    task.add_done_callback(_ended)
-
-
-def _ended(task: asyncio.Task[Any]) -> None:
-    _ending.discard(task)
-    if not task.cancelled() and (problem := task.exception()) is not None:
-        _log.error("an extension failed at the end of a run that nobody read", exc_info=problem)
+    task.add_done_callback(_ending.discard)

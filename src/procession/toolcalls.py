@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from msgspec import UNSET, Struct
 
 from .abort_signal import AbortController
-from .errors import ConfigurationError, ToolError, TripWire
-from .outbox import CallWriter, stop
-from .pipeline import verdict_in
+from .errors import ConfigurationError, ToolError
+from .outbox import CallWriter
+from .pipeline import sign, verdict_in
 from .records import clean_json, clean_text, own
 from .tools import Tool, ToolContext
+from .workers import begin_work, stop
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator, Sequence
@@ -71,14 +72,10 @@ class ToolRunner:
         self._undo()
         self._run.outbox.let_go()
         self._waiting.clear()
-        left = [task for task in self._tasks.values() if not task.done()]
-        if left:
+        tasks = self._tasks.values()
+        if not all(task.done() for task in tasks):
             self._stop.abort("the run was closed")
-            for task in left:
-                await stop(task)
-        for task in self._tasks.values():
-            if not task.cancelled():
-                task.exception()  # read, so that nobody is told it was lost
+        await stop(*tasks)
 
     def start(self, calls: Sequence[Call]) -> None:
         """Start all calls, in their order; at most `CONCURRENCY` run at a time.
@@ -125,18 +122,24 @@ class ToolRunner:
 
     def _start_next(self) -> None:
         call = self._waiting.popleft()
-        self._tasks[call.id] = asyncio.create_task(self._run_one(call))
+        work = self._run_one(call)
+        self._tasks[call.id] = begin_work(self._run.interruption, work)
 
     async def _run_one(self, call: Call) -> Outcome:
+        outbox = self._run.outbox  # which the run lets go of, even if a tool has closed it
         try:
             return await self._execute(call)
-        except TripWire as wire:  # a verdict does not wait for the tools before it
-            self._run.halt = wire
-            raise
+        except BaseException as error:
+            wire = verdict_in(error)
+            if wire is None:
+                raise
+            sign(wire, call.name, "tool")
+            self._run.halt = wire  # a verdict does not wait for the tools before it
+            raise wire from None
         finally:
             if self._waiting:
                 self._start_next()
-            self._run.outbox.wake()
+            outbox.wake()
 
     async def _execute(self, call: Call) -> Outcome:
         tool = self._tools.get(call.name)
@@ -169,15 +172,8 @@ class ToolRunner:
         context = self._context(call) if tool.takes_context else None
         try:
             value = own(clean_json(await tool.run(arguments, context)))
-        except BaseException as error:
-            wire = verdict_in(error)
-            if wire is not None:
-                wire.processor_id = wire.processor_id or call.name
-                wire.reason = wire.reason or f"blocked by tool {call.name!r}"
-                raise wire from None
-            if isinstance(error, Exception):
-                return Outcome("error", error=error)
-            raise
+        except Exception as error:
+            return Outcome("error", error=error)
         return Outcome("result", value=value)
 
     def _context(self, call: Call) -> ToolContext:

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from .chunks import Chunk, ToolErrorPayload, ToolResultPayload
 from .delivery import pass_on
-from .pipeline import fold
+from .pipeline import fold, sign, verdict_in
 from .processor import ProcessToolResultArgs
 from .records import clean_json
 from .response import find_call
@@ -136,6 +136,10 @@ def _keep_model_output(step: Step, call: Call, part: ToolInvocationPart, value: 
         shown = clean_json(tool.to_model_output(value))
     except Exception as error:
         shown = {"type": "error-text", "value": error_text(error)}
+    except BaseException as error:
+        if (wire := verdict_in(error)) is not None:
+            sign(wire, call.name, "tool")
+        raise
     metadata = dict(part.provider_metadata or {})
     metadata["mastra"] = {**metadata.get("mastra", {}), "modelOutput": shown}
     part.provider_metadata = metadata

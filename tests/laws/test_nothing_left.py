@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from procession import AbortController, Tool
+from procession import AbortController, Tool, TripWire
 from tests.laws.checks import LEAVING, check_nothing_left, lasting
 from tests.laws.kit import (
     Hook,
@@ -342,3 +342,81 @@ async def test_a_run_that_was_never_read() -> None:
     gc.collect()
     assert state() is None and model.prompts == []
     assert not controller.signal._callbacks
+
+
+async def _slow_to_leave(ended: list[str], arguments: Any, context: Any) -> str:
+    try:
+        try:
+            await asyncio.sleep(10)
+        finally:
+            for _ in range(20):
+                await asyncio.sleep(0)
+    finally:
+        ended.append(context.tool_call_id)
+    return "never"
+
+
+async def _trips(arguments: Any, context: Any) -> str:
+    raise TripWire("no")
+
+
+@pytest.mark.parametrize("verdict", [False, True])
+@pytest.mark.parametrize("cancels", [1, 2, 3])
+@pytest.mark.parametrize("way", ["reader", "aclose"])
+async def test_no_tool_is_left_running(way: str, cancels: int, verdict: bool) -> None:
+    """Law 6, G-T: however often who leaves is cancelled, each tool is stopped and looked after."""
+    before = set(asyncio.all_tasks())
+    lost: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, what: lost.append(what))
+    ended: list[str] = []
+
+    async def tells(arguments: Any, context: Any) -> str:
+        await context.writer.custom({"type": "data-begun", "data": None})
+        return "told"
+
+    tools = [Tool(name="slow", execute=partial(_slow_to_leave, ended))]
+    tools += [Tool(name="tells", execute=tells), Tool(name="trips", execute=_trips)]
+    calls = [call("tells", id="first"), *(call("slow", id=f"c{n}") for n in range(3))]
+    calls += [call("trips", id="last")] if verdict else []
+    run = await agent_with(PlayedModel([[*calls, end("tool-calls")]]), tools=tools).stream("go")
+    stream = run.full_stream
+    while (await anext(stream)).type != "data-begun":
+        pass
+    leaving = asyncio.create_task(run.consume_stream() if way == "reader" else run.aclose())
+    for _ in range(cancels):
+        for _ in range(5):
+            await asyncio.sleep(0)
+        leaving.cancel()
+    with suppress(asyncio.CancelledError):
+        await leaving
+    assert sorted(ended) == ["c0", "c1", "c2"]
+    assert run.status == ("tripwire" if verdict else "canceled")
+    await others_done(before)
+    gc.collect()
+    assert lost == []
+
+
+async def test_tools_are_stopped_together() -> None:
+    """Law 6: leaving takes as long as the slowest tool does, not as long as all of them."""
+    going, most, now = asyncio.Event(), 0, 0
+
+    async def slow(arguments: Any, context: Any) -> str:
+        nonlocal most, now
+        try:
+            going.set()
+            await asyncio.Event().wait()
+        finally:
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0.01)
+            now -= 1
+        return "never"
+
+    calls = [call("slow", id=f"c{n}") for n in range(8)]
+    model = PlayedModel([[*calls, end("tool-calls")]])
+    run = await agent_with(model, tools=[Tool(name="slow", execute=slow)]).stream("go")
+    reader = asyncio.create_task(run.consume_stream())
+    await going.wait()
+    await run.aclose()
+    await reader
+    assert most == 8
