@@ -107,8 +107,8 @@ class HookArgs(Generic[M]):
     """The engine's: attributes that look as if assigning to them changed something."""
     instead: str = ""
     """The engine's: what to do instead."""
-    pick_fixed: Callable[[Any], tuple[Any, ...]] = attrgetter("fixed", "fixed")
-    """The engine's: the values of these attributes; a tuple, as there are two names or more."""
+    pick_fixed: Callable[[Any], tuple[Any, ...]] | None = None
+    """The engine's: the values of these attributes, and of the first one again: always a tuple."""
     renew: Callable[[], object] | None = ABSENT
     """The engine's: what else is made anew for each processor."""
 

@@ -184,12 +184,12 @@ async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -
     verdict leaves as `TripWire` with the processor's id, after its `on_violation` was told; any
     other exception leaves as it is.
     """
-    observer = run.observer
+    observer, pick = run.observer, args.pick_fixed
     for link in chain:
         run.refill(args, link)
         if args.renew is not None:
             args.renew()
-        given = args.pick_fixed(args)
+        given = () if pick is None else pick(args)
         started = perf_counter() if observer else 0.0
         try:
             returned: Any = link.hook(args)
@@ -198,7 +198,7 @@ async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -
             stop = args.verdict or run.halt
             if stop is not None:
                 raise stop  # the hook has swallowed it
-            if args.pick_fixed(args) != given:
+            if pick is not None and pick(args) != given:
                 _refuse_assigned(link, args, given, returned)
             if returned is not None:
                 _refuse_generator(link, returned)
