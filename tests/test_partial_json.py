@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procession.errors import InputError
-from procession.partial_json import JSONReader, PartialValue, read_json
+from procession.json_text import read_json
+from procession.partial_json import JSONReader, PartialValue
 from procession.records import clean_json
 
 LETTERS = st.sampled_from('ab" \\/\n\té漢😀\u0000{}[]:,`')

@@ -172,6 +172,7 @@ def test_what_the_provider_is_told() -> None:
         ({"schema": 7}, "schema"),
         ({"schema": "City"}, "schema"),
         ({"schema": {"type": "nonsense"}}, "JSON Schema"),
+        ({"schema": {"type": object()}}, "no JSON"),
         ({"schema": City, "strategy": "warn"}, "error_strategy"),
         ({"schema": City, "error_strategy": "sk-secret"}, "strict, warn, fallback"),
         ({"schema": City, "error_strategy": "fallback"}, "fallback_value"),

@@ -8,12 +8,11 @@ as `true` when it is complete: what has been shown is only ever added to.
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from .errors import InputError
-from .records import MAX_DEPTH, clean_json
+from .json_text import FENCE, decoded, unwrapped
+from .records import MAX_DEPTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,11 +20,10 @@ if TYPE_CHECKING:
     Place = tuple[int, int]
     """A piece of the text, counted from 0, and a character of it."""
 
-__all__ = ["JSONReader", "PartialValue", "read_json", "unwrapped"]
+__all__ = ["JSONReader", "PartialValue"]
 
 _PLAIN = re.compile(r'[^"\\]+')
 _SPACE = re.compile(r"[ \t\r\n]*")
-_INFO = re.compile(r"[\w+.-]*\s*")
 _WORD = re.compile(r"[-+.\w]+")
 _COMPLETE = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _CLOSERS = {"{": "}", "[": "]"}
@@ -33,8 +31,6 @@ _SHORT_ESCAPES = frozenset('"\\/bfnrt')
 _HEX = frozenset("0123456789abcdefABCDEF")
 _ESCAPED = 6
 """Characters of an escape such as `\\u00e9`."""
-_FENCE = "```"
-MOST_FENCES = 16
 LONGEST_WORD = 4_000
 
 
@@ -124,7 +120,7 @@ class JSONReader:
         """Words that are no JSON, up to a fence."""
         if piece[at] == "`":
             self._ticks += 1
-            if self._ticks == len(_FENCE):
+            if self._ticks == len(FENCE):
                 self._read = JSONReader._info
             return at + 1
         self._ticks = 0
@@ -348,7 +344,7 @@ class PartialValue:
         """The value, in lists and dicts that are the asker's own."""
         begin, end = self._place
         text = "".join(self._pieces[: self._count])[begin:end] + self._closers
-        return unwrapped(_decoded(text), self._wrapper)
+        return unwrapped(decoded(text), self._wrapper)
 
     def element(self, position: int) -> Any:
         """A complete element of the list that was asked for."""
@@ -356,67 +352,4 @@ class PartialValue:
         pieces = self._pieces[first : last + 1]
         pieces[-1] = pieces[-1][:end]
         pieces[0] = pieces[0][begin:]
-        return _decoded("".join(pieces))
-
-
-def unwrapped(value: Any, wrapper: str | None) -> Any:
-    """What stands under the key `wrapper`; a value that was not wrapped is taken as it is."""
-    if wrapper is not None and value.__class__ is dict and wrapper in value:
-        return value[wrapper]
-    return value
-
-
-def read_json(text: str) -> Any:
-    """The value of a complete JSON text, which may stand in a code fence.
-
-    Raises `InputError`, whose text repeats nothing of the text.
-    """
-    try:
-        return _decoded(text.strip())
-    except InputError:
-        fenced = _fenced(text)
-        if fenced is None:
-            raise
-        return fenced[0]
-
-
-def _fenced(text: str) -> tuple[Any] | None:
-    """The first value behind the beginning of a fence."""
-    at = -1
-    for _ in range(MOST_FENCES):
-        at = text.find(_FENCE, at + 1)
-        if at < 0:
-            break
-        info = _INFO.match(text, at + len(_FENCE))
-        begin = info.end() if info else at
-        try:
-            return (_checked(lambda begin=begin: _DECODER.raw_decode(text, begin)[0]),)
-        except InputError:
-            continue
-    return None
-
-
-def _decoded(text: str) -> Any:
-    return _checked(lambda: _DECODER.decode(text))
-
-
-def _checked(decode: Callable[[], Any]) -> Any:
-    try:
-        return clean_json(decode())
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"not valid JSON: {error.msg} ({place})") from None
-    except RecursionError:
-        raise InputError("not valid JSON: nested too deeply") from None
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError("not valid JSON: a number is out of range") from None
-
-
-def _no_number(_word: str) -> NoReturn:
-    raise InputError("not valid JSON: NaN and Infinity are no numbers there")
-
-
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_number)
-"""Line breaks within texts are taken: models write them."""
+        return decoded("".join(pieces))

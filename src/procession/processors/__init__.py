@@ -1,5 +1,5 @@
 """The processors that come with the library."""
 
-from ..structured_output import StructuredOutputProcessor
+from ..structuring import StructuredOutputProcessor
 
 __all__ = ["StructuredOutputProcessor"]
