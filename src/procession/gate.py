@@ -8,6 +8,7 @@ processor and run, and refilled; plain hooks are called, async ones awaited, abs
 from __future__ import annotations
 
 import inspect
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PENDING", "Gate"]
 
+_log = logging.getLogger("procession")
+
 AGENT = "AGENT"
 _FRAMES = frozenset({"step-start", "response-metadata", "finish", "step-finish"})
 """Chunks that hold nothing a hook's edit could spoil for others."""
@@ -36,6 +39,8 @@ _ENGINES = _FRAMES | {"start", "stream-start", "tripwire", "abort"}
 """Chunks that only the engine makes."""
 _ALONE = _ENGINES | {"tool-call", "tool-result", "tool-error", "error"}
 """Chunks that there is one of."""
+_ALL = frozenset({"step-start", "text-delta", "step-finish"})
+"""Who drops these lets nothing of a step pass."""
 _CONTENT = ("text-", "reasoning-", "source", "file", "tool-call")
 """What the types of chunks begin with of which the answer is made."""
 PENDING: Any = object()
@@ -67,7 +72,7 @@ class StreamParts(Sequence[Chunk]):
 class _Post:
     """One processor's post at the gate: its hook and its argument object."""
 
-    __slots__ = ("args", "hook", "is_async", "link", "position", "takes_data", "track")
+    __slots__ = ("args", "dropped", "hook", "is_async", "link", "position", "takes_data", "track")
 
     def __init__(
         self,
@@ -83,6 +88,8 @@ class _Post:
         self.takes_data = link.process_data_parts
         self.args = args
         self.track = track
+        self.dropped: set[str] = set()
+        """The types of the chunks that it let no one see."""
 
 
 class Gate:
@@ -251,7 +258,22 @@ class Gate:
             await turns.free(position)
         finally:
             turns.leave(position, outside)
+        if returned is None:
+            self._dropped(post, part)
         return returned
+
+    def _dropped(self, post: _Post, part: Chunk) -> None:
+        """The likeliest mistake of a stream hook is a forgotten return: say so, once a run."""
+        post.dropped.add(part.type)
+        if part.type != "step-finish" or not post.dropped.issuperset(_ALL):
+            return
+        step = self._run.step
+        if step is not None and not step.answer.text():
+            _log.warning(
+                "processor %r returned None from process_output_stream for every chunk of a step, "
+                "so that nobody saw any: `return args.part` lets a chunk pass",
+                post.link.processor_id,
+            )
 
     async def _several(self, post: _Post, returned: Sequence[Any], part: Chunk) -> Chunk:
         """Several chunks for one: the last one goes on in its place, the others before it."""

@@ -7,6 +7,8 @@ from contextlib import aclosing
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from .aio import Unnoticed
+from .aio import begin as begin_unnoticed
 from .asking import ModelFailure, read_failure, retries_of
 from .choices import model_request
 from .delivery import deliver
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["begin", "listen"]
 
 
-async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:
+# One frame for a read, not several.
+async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:  # noqa: C901
     """Ask the model, or replay a response, and let what it delivers pass.
 
     Raises `ModelFailure` when the call fails, `TripWire` for a verdict; either way the model's
@@ -44,10 +47,16 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
         pause: float | None = None
         stop.waiting = True  # and only while the model is waited for: failures are its own then
         try:
-            async for read in source:
+            following = begin_unnoticed(source)
+            while True:
+                try:
+                    read = await following
+                except StopAsyncIteration:
+                    break
                 stop.waiting = False
                 if intake.writes:
-                    async with aclosing(run.outbox.attend(intake.take(read))) as written:
+                    taking = Unnoticed(run.outbox.attend(intake.take(read)))
+                    async with aclosing(taking) as written:
                         async for batch in written:
                             yield batch
                 else:
@@ -59,6 +68,7 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
                 if stop.is_armed:
                     stop.check()
                 stop.waiting = True
+                following = source.__anext__()
         except Exception as error:
             pause = _pause_after(run, step, retries, error, read)
         finally:

@@ -14,6 +14,7 @@ from contextlib import aclosing
 from types import AsyncGeneratorType, CoroutineType
 from typing import TYPE_CHECKING
 
+from .aio import begin as begin_unnoticed
 from .asking import ModelFailure, resolved_model
 from .choices import chosen_by_hooks
 from .chunks import Chunk
@@ -69,7 +70,8 @@ class Loop:
     def __init__(self, run: RunState) -> None:
         self.run = run
 
-    async def chunks(self) -> Batches:
+    # One frame for a batch, not several.
+    async def chunks(self) -> Batches:  # noqa: C901
         """Everything the run delivers, in lists."""
         run = self.run
         if run.blocked is not None:
@@ -88,8 +90,14 @@ class Loop:
                         if run.out:
                             yield run.take_out()
                     else:
-                        async for batch in phase:
+                        following_batch = begin_unnoticed(phase)
+                        while True:
+                            try:
+                                batch = await following_batch
+                            except StopAsyncIteration:
+                                break
                             yield batch
+                            following_batch = phase.__anext__()
                 except (TripWire, ModelFailure) as verdict:
                     following = plan.throw(verdict)
                 else:

@@ -608,3 +608,15 @@ async def test_usage_is_what_the_model_said() -> None:
     ).stream("go")
     await run.consume_stream()
     assert (await run.usage).input_tokens != 999
+
+
+@pytest.mark.parametrize(
+    ("hook", "told"), [(lambda args: None, True), (lambda args: args.part, False)]
+)
+async def test_a_forgotten_return_is_told(
+    hook: Any, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """R-122: `None` drops a chunk; a hook that drops all of them was hardly meant to."""
+    agent = agent_with(PlayedModel([[*said("a"), end()]]), Hook("process_output_stream", hook))
+    await agent.generate("go")
+    assert ("lets a chunk pass" in caplog.text) is told
