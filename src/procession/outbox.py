@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET
 
+from .aio import Unnoticed
 from .chunks import Chunk, ToolOutputPayload
 from .errors import InputError, ProcessionError
 from .object_chunk import ObjectChunk, Validated
@@ -197,7 +198,7 @@ class Outbox:
         """Run `work` beside the stream; yields what it writes, and raises what it raises."""
         task = begin_work(self.run.interruption, work)
         try:
-            async with aclosing(self.until_done(task)) as written:
+            async with aclosing(Unnoticed(self.until_done(task))) as written:
                 async for batch in written:
                     yield batch
         finally:
