@@ -88,6 +88,7 @@ from .signals import Signal
 from .spans import Observer, Span
 from .structured import StructuredOutputOptions
 from .tools import Tool, ToolContext, tool
+from .waiting import WaitingCalls
 
 __all__ = [
     "MASTRA_RESOURCE_ID_KEY",
@@ -175,6 +176,7 @@ __all__ = [
     "Tripwire",
     "UnknownModelError",
     "Usage",
+    "WaitingCalls",
     "processor",
     "register_provider",
     "resolve_model",

@@ -9,12 +9,13 @@ from .asking import ResolvedModels
 from .blocking import run_blocking, stream_blocking
 from .errors import ConfigurationError
 from .model import LanguageModel, ModelSpec, resolve_model
-from .opening import open_run
-from .options import ID, CallOptions, Dynamic, check_option, count, is_id
+from .opening import continue_run, open_run
+from .options import ID, CallOptions, ContinueOptions, Dynamic, check_option, count, is_id
 from .pipeline import Pipeline
 from .processor import check_processors
 from .run import Run, Starting
 from .tools import Tool, asks_for_tools, tool_map
+from .waiting import WaitingCalls, allowed, declined, resumed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from .processor import ErrorProcessor, InputProcessor, OutputProcessor
     from .spans import Observer
     from .structured import StructuredOutputOptions
+    from .waiting import Decision, Waiting
 
 __all__ = ["Agent"]
 
@@ -63,6 +65,7 @@ class Agent:
         max_retries: int = 0,
         extensions: Sequence[Extension] = (),
         observer: Observer | None = None,
+        waiting_calls: WaitingCalls | None = None,
     ) -> None:
         if not is_id(id):
             raise ConfigurationError(f"an agent needs an id: {ID}")
@@ -83,6 +86,8 @@ class Agent:
         self.extensions = _extensions(extensions)
         check_option("observer", observer)
         self.observer = observer
+        self.waiting_calls = WaitingCalls() if waiting_calls is None else waiting_calls
+        """The tool calls of this agent's runs that wait for approval or for data."""
         self.models = ResolvedModels(model)
         self.fixed_model: LanguageModel | None = model if isinstance(model, LanguageModel) else None
         # A tool can be called as well, but is no function of the request (nor a list).
@@ -127,6 +132,106 @@ class Agent:
         given = _with_object(options, structured_output)
         run = await open_run(self, input, given, streaming=False)
         return await run.get_full_output()
+
+    # ── calls that wait ────────────────────────────────────────────────────────────────────────
+
+    def approve_tool_call(
+        self, run_id: str, tool_call_id: str | None = None, **options: Unpack[ContinueOptions]
+    ) -> Starting:
+        """Let a waiting tool call run, and go on with its run: a stream like that of `stream`.
+
+        It begins where the first one ended, with the call's outcome (R-571). While other calls of
+        the step wait it ends as the first one did, with their chunks. The id may be left out when
+        one call waits.
+
+        Opening it raises `InputError` when no such call waits here: a call is decided once. Who
+        approves, and whether they may, is the application's business.
+        """
+        return self._continue(run_id, tool_call_id, allowed, options)
+
+    async def approve_tool_call_generate(
+        self, run_id: str, tool_call_id: str | None = None, **options: Unpack[ContinueOptions]
+    ) -> FullOutput:
+        """`approve_tool_call`, run to the end."""
+        return await self._continued(run_id, tool_call_id, allowed, options)
+
+    def decline_tool_call(
+        self,
+        run_id: str,
+        tool_call_id: str | None = None,
+        *,
+        reason: str | None = None,
+        **options: Unpack[ContinueOptions],
+    ) -> Starting:
+        """Do not let a waiting tool call run, and go on: the model is told the reason (R-571).
+
+        Otherwise as `approve_tool_call`; also for a call that has suspended itself.
+        """
+        return self._continue(run_id, tool_call_id, lambda held: declined(held, reason), options)
+
+    async def decline_tool_call_generate(
+        self,
+        run_id: str,
+        tool_call_id: str | None = None,
+        *,
+        reason: str | None = None,
+        **options: Unpack[ContinueOptions],
+    ) -> FullOutput:
+        """`decline_tool_call`, run to the end."""
+        return await self._continued(
+            run_id, tool_call_id, lambda held: declined(held, reason), options
+        )
+
+    def resume_tool_call(
+        self,
+        run_id: str,
+        tool_call_id: str | None = None,
+        *,
+        data: Any,
+        **options: Unpack[ContinueOptions],
+    ) -> Starting:
+        """Go on with a tool call that has suspended itself: the tool is run with `data` (R-572).
+
+        Otherwise as `approve_tool_call`. Data that do not fit the tool's `resume_schema` are an
+        `InputError`. A call that waits for approval takes `{"approved": …, "reason": …}`.
+        """
+        return self._continue(run_id, tool_call_id, lambda held: resumed(held, data), options)
+
+    async def resume_tool_call_generate(
+        self,
+        run_id: str,
+        tool_call_id: str | None = None,
+        *,
+        data: Any,
+        **options: Unpack[ContinueOptions],
+    ) -> FullOutput:
+        """`resume_tool_call`, run to the end."""
+        return await self._continued(
+            run_id, tool_call_id, lambda held: resumed(held, data), options
+        )
+
+    def _continue(
+        self,
+        run_id: str,
+        tool_call_id: str | None,
+        decide: Callable[[Waiting], Decision],
+        options: ContinueOptions,
+    ) -> Starting:
+        return Starting(
+            lambda: continue_run(self, run_id, tool_call_id, decide, options, streaming=True)
+        )
+
+    async def _continued(
+        self,
+        run_id: str,
+        tool_call_id: str | None,
+        decide: Callable[[Waiting], Decision],
+        options: ContinueOptions,
+    ) -> FullOutput:
+        run = await continue_run(self, run_id, tool_call_id, decide, options, streaming=False)
+        return await run.get_full_output()
+
+    # ── without an event loop ──────────────────────────────────────────────────────────────────
 
     def generate_sync(
         self,

@@ -240,6 +240,37 @@ class ToolOutputPayload(Payload, kw_only=True):
     tool_name: str | UnsetType = UNSET
 
 
+class ToolApprovalPayload(Payload, kw_only=True):
+    """`tool-call-approval`: a call waits to be allowed, with these arguments (R-570).
+
+    `resume_schema` is the JSON Schema of the answer.
+    """
+
+    tool_call_id: str
+    tool_name: str
+    args: Any = UNSET
+    resume_schema: Any = UNSET
+
+
+class ToolSuspendedPayload(Payload, kw_only=True):
+    """`tool-call-suspended`: a tool has put its own call off until it is given data (R-572)."""
+
+    tool_call_id: str
+    tool_name: str
+    args: Any = UNSET
+    suspend_payload: Any = None
+    resume_schema: Any = UNSET
+
+
+class ToolDeniedPayload(Payload, kw_only=True):
+    """`tool-output-denied`: a call was not allowed, so it did not run (R-571)."""
+
+    tool_call_id: str
+    tool_name: str
+    args: Any = UNSET
+    reason: str | UnsetType = UNSET
+
+
 class StepOutcome(Payload, kw_only=True):
     """Why a step ended, and whether another step or attempt follows (R-510)."""
 
@@ -314,6 +345,9 @@ PAYLOAD_TYPES: dict[str, type[Payload]] = {
     "tool-result": ToolResultPayload,
     "tool-error": ToolErrorPayload,
     "tool-output": ToolOutputPayload,
+    "tool-call-approval": ToolApprovalPayload,
+    "tool-call-suspended": ToolSuspendedPayload,
+    "tool-output-denied": ToolDeniedPayload,
     "step-finish": FinishPayload,
     "finish": FinishPayload,
     "error": ErrorPayload,

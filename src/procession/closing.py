@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import logging
 from contextlib import aclosing, suppress
+from copy import copy
 from typing import TYPE_CHECKING
 
 from .delivery import deliver
 from .errors import InputError, ProcessionError, TripWire
 from .extension import tell_the_end
 from .frames import abort_chunk, error_chunk, finish_chunk, step_finish_chunk, tripwire_chunk
-from .messages import ErrorPart
+from .messages import OPEN_CALLS, ErrorPart
 from .output import FullOutput
 from .pipeline import sign, verdict_in
 from .records import clean_kept, clean_text, error_form
 from .response import merge, response_message, write_flat_text
 from .step import Step, tripwire_of
+from .waiting import Kept
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -161,7 +163,7 @@ def record_failure(run: RunState, step: Step, error: Exception) -> StepResult:
     step.answer.finish_reason = "error"
     step.portion = merge(run, step.answer, step.portion)
     for call in step.answer.calls.values():
-        if call.part.tool_invocation.state == "call":
+        if call.part.tool_invocation.state in OPEN_CALLS:
             call.part.tool_invocation.state = "output-error"
             call.part.tool_invocation.error_text = "not executed: the model's answer broke off"
     run.answer = None
@@ -211,7 +213,7 @@ def cut_off(run: RunState) -> None:
     if step is not None and _is_under_way(step):
         step.portion = merge(run, step.answer, step.portion)
         for part in step.portion.parts(run.message_list):
-            if part.type == "tool-invocation" and part.tool_invocation.state == "call":
+            if part.type == "tool-invocation" and part.tool_invocation.state in OPEN_CALLS:
                 part.tool_invocation.state = "output-error"
                 part.tool_invocation.error_text = "cancelled"
         result = step.result(run, step.portion.text(run.message_list))
@@ -247,6 +249,9 @@ def _put_right(run: RunState, wire: TripWire) -> None:
 
 async def end_well(run: RunState) -> None:
     """The regular end: everything is settled before `finish` is delivered (R-056, R-057)."""
+    if run.step is not None and run.step.waiting:
+        await _end_waiting(run, run.step)
+        return
     if run.error is None:
         _end(run, "success", run.finish_reason)
         if "on_finish" in run.callbacks:
@@ -254,6 +259,25 @@ async def end_well(run: RunState) -> None:
     else:
         _end(run, "failed", "error")
     await settle(run)
+
+
+async def _end_waiting(run: RunState, step: Step) -> None:
+    """Calls wait: the stream ends here, and the run is kept until they are decided (R-570).
+
+    What has come of the step is shown, but it counts when it has come to its end.
+    """
+    kept = Kept(run_id=run.run_id, step=copy(step), seen=run.gate.seen, carried=run.in_hand())
+    assert step.portion is not None
+    result = step.result(run, step.portion.text(run.message_list))
+    result.finish_reason = "suspended"
+    step.recorded = True
+    run.all_steps.append(result)
+    run.add_usage(result.usage)
+    run.text = "".join(r.text for r in run.all_steps if r.accepted)
+    _end(run, "suspended", "suspended")
+    await settle(run)
+    if run.status == "suspended":
+        run.waiting_calls.keep(kept)
 
 
 def parting(run: RunState) -> list[Chunk]:
@@ -271,6 +295,9 @@ def parting(run: RunState) -> list[Chunk]:
         closing = [error_chunk(run, run.error)]
     elif run.status == "canceled":
         closing = [abort_chunk(run), finish_chunk(run)]
+    elif run.status == "suspended":
+        assert run.step is not None
+        closing = run.step.suspension
     else:
         closing = [finish_chunk(run)]
     return [*run.take_out(), *closing]
@@ -300,7 +327,7 @@ async def settle(run: RunState) -> None:
 def _take_in(run: RunState, extension: Extension, problem: BaseException) -> None:
     """What an extension raised: no success is left, but any other outcome stands, and is told."""
     note = f"extension {type(extension).__name__} raised {type(problem).__name__} in run_ended"
-    if run.status == "success":
+    if run.status in ("success", "suspended"):
         error = problem
         if not isinstance(error, Exception):
             error = ProcessionError(f"{note}: a run that is over can be failed, but not stopped")

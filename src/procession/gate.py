@@ -35,7 +35,9 @@ _log = logging.getLogger("procession")
 AGENT = "AGENT"
 _FRAMES = frozenset({"step-start", "response-metadata", "finish", "step-finish"})
 """Chunks that hold nothing a hook's edit could spoil for others."""
-_ENGINES = _FRAMES | {"start", "stream-start", "tripwire", "abort"}
+_OPEN = frozenset({"tool-call-approval", "tool-call-suspended", "tool-output-denied"})
+"""Chunks that say what becomes of a call."""
+_ENGINES = _FRAMES | _OPEN | {"start", "stream-start", "tripwire", "abort"}
 """Chunks that only the engine makes."""
 _ALONE = _ENGINES | {"tool-call", "tool-result", "tool-error", "error"}
 """Chunks that there is one of."""

@@ -80,7 +80,7 @@ class Loop:
             return
         run.in_loop = True
         try:
-            yield [start_chunk(run)]
+            yield [start_chunk(run)] if run.step is None else []
             plan = self._plan()
             phase = next(plan)
             while phase is not None:
@@ -147,12 +147,19 @@ class Loop:
         A verdict or a failed call in a phase is raised here, where it decides what follows.
         """
         run = self.run
+        step = run.step  # the one whose calls have waited, in a run that goes on
         while True:
             run.interruption.check()
-            step = Step(run, run.message_list.mark_response())
-            run.begin_attempt(step)
+            if step is not None:
+                phases = self._outcome(step)
+            else:
+                step = Step(run, run.message_list.mark_response())
+                run.begin_attempt(step)
+                phases = self._attempt(step)
             try:
-                yield from self._attempt(step)
+                yield from phases
+                if step.waiting:
+                    yield None
             except TripWire as wire:
                 step.wire = wire
                 yield self._judge(step, wire)
@@ -162,6 +169,7 @@ class Loop:
                 run.interruption.check()
             if not step.continues:
                 break
+            step = None
         run.conclude()
         if run.pipeline.process_output_result:
             yield from self._result()
@@ -192,9 +200,15 @@ class Loop:
         run.answer = None
         if pipeline.process_output_step:
             yield review(run, step)
+        yield from self._outcome(step)
+
+    def _outcome(self, step: Step) -> Iterator[Phase]:
+        """What a step leads to: its tools run, and unless one of their calls waits, it counts."""
+        run = self.run
         if step.answer.calls:
             yield use_tools(run, step)
-        yield phase_of(run, self._close(step), writes=run.gate.writes)
+        if not step.waiting:
+            yield phase_of(run, self._close(step), writes=run.gate.writes)
 
     async def _close(self, step: Step) -> None:
         """The step counts: `step-finish`, and whether another one follows (R-054, R-055)."""

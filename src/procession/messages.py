@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "OPEN_CALLS",
     "DataPart",
     "ErrorPart",
     "FilePart",
@@ -77,6 +78,10 @@ class ReasoningPart(Part, kw_only=True):
     reasoning: str = ""
     details: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     type: str = "reasoning"
+
+
+OPEN_CALLS = frozenset({"call", "approval-requested", "approval-responded"})
+"""The states of a complete call without an outcome."""
 
 
 class ToolInvocation(Record, kw_only=True):

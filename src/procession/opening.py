@@ -14,20 +14,33 @@ from .ids import new_id
 from .interruption import Interruption
 from .loop import Loop
 from .message_list import MessageList
-from .options import CALLBACKS, ID, RequestScope, check_options, count, is_id
+from .options import (
+    CALLBACKS,
+    ID,
+    ContinueOptions,
+    RequestScope,
+    check_options,
+    count,
+    is_id,
+)
 from .pipeline import Chain, Link, Pipeline, fold, verdict_in
 from .processor import ProcessInputArgs, check_processors, processor
 from .request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY, RequestContext
+from .response import find_call
 from .returns import apply_messages
 from .run import Run
 from .run_state import RunState
+from .suspending import mark_allowed
 from .tools import tool_map
+from .waiting import fingerprint
 
 if TYPE_CHECKING:
     from .abort_signal import AbortSignal
     from .agent import Agent
+    from .step import Step
+    from .waiting import Decision, Waiting
 
-__all__ = ["open_run"]
+__all__ = ["continue_run", "open_run"]
 
 DEFAULT_ERROR_RETRIES = 10
 LISTS = ("input_processors", "output_processors", "error_processors")
@@ -41,6 +54,7 @@ _TAKEN = frozenset(
         "max_steps",
         "observer",
         "provider_options",
+        "require_tool_approval",
         "structured_output",
         "tool_choice",
     }
@@ -60,14 +74,14 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     run.max_retries = agent.max_retries
     run.models = agent.models
     run.observer = agent.observer
+    run.options = options
+    run.waiting_calls = agent.waiting_calls
     _take_options(run, options)
     run.interruption = Interruption(run.abort_signal)
     try:
         await _model_and_tools(agent, run)
         run.extensions = agent.extensions
-        run.pipeline = await _pipeline(agent, run, options)
-        run.retry_budget = _budget(agent, options, run.pipeline)
-        run.step_chain = _step_chain(run.pipeline, options.get("prepare_step"))
+        await _set_up(agent, run, options)
         await _fill(agent, run, given, options)
         if run.abort_signal is not None:
             _listen_to_signal(run, run.abort_signal)
@@ -84,6 +98,61 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
             await settle(run)  # what an extension has begun, it is told the end of
             raise
     return Run(Loop(run))
+
+
+async def continue_run(
+    agent: Agent,
+    run_id: str,
+    tool_call_id: str | None,
+    decide: Callable[[Waiting], Decision],
+    options: Mapping[str, Any],
+    *,
+    streaming: bool,
+) -> Run:
+    """Go on with a run that waits: one of its calls has been decided (R-571).
+
+    `process_input` does not run again: the run is where it was. Raises `InputError` when no such
+    call waits, or when its arguments are no longer those that were shown.
+    """
+    check_options(options, known=ContinueOptions)
+    kept, tool_call_id = agent.waiting_calls.find(run_id, tool_call_id)
+    held = kept.step.waiting[tool_call_id]
+    decision = decide(held)
+    run = RunState(kept.carried["message_list"], kept.carried["request_context"])
+    run.take_up(kept.carried)
+    part = find_call(run, tool_call_id)
+    if decision.allowed and (part is None or fingerprint(part.tool_invocation.args) != held.shown):
+        raise InputError(
+            f"the arguments of tool call {tool_call_id!r} have changed since they were shown, so "
+            f"nobody has approved them: decline the call"
+        )
+    agent.waiting_calls.take(kept)
+    run.streaming = streaming
+    run.extensions = agent.extensions
+    _take_options(run, options)
+    run.interruption = Interruption(run.abort_signal)
+    try:
+        await _set_up(agent, run, run.options)
+    except BaseException:
+        agent.waiting_calls.keep(kept, until=kept.until)  # nothing of the call has begun
+        run.status = "failed"
+        await settle(run)
+        raise
+    run.gate.seen.extend(kept.seen)
+    step: Step = kept.step.continued(tool_call_id, decision)
+    run.step, run.step_number = step, step.number
+    if part is not None and decision.allowed:
+        mark_allowed(part.tool_invocation)
+    if run.abort_signal is not None:
+        _listen_to_signal(run, run.abort_signal)
+    return Run(Loop(run))
+
+
+async def _set_up(agent: Agent, run: RunState, options: Mapping[str, Any]) -> None:
+    """The processors of a run, and what depends on them."""
+    run.pipeline = await _pipeline(agent, run, options)
+    run.retry_budget = _budget(agent, options, run.pipeline)
+    run.step_chain = _step_chain(run.pipeline, options.get("prepare_step"))
 
 
 async def _process_input(run: RunState) -> None:
@@ -168,6 +237,7 @@ async def _pipeline(agent: Agent, run: RunState, options: Mapping[str, Any]) -> 
         asked = options.get(kind)
         entries = await resolved(getattr(agent, kind) if asked is None else asked, scope)
         lists.append(check_processors(entries, kind))
+    run.options = {**options, **dict(zip(LISTS, lists, strict=True))}  # should the run wait
     inputs, outputs, errors = lists
     opening = Opening(
         run_id=run.run_id,

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from .chunks import Chunk
     from .model import ToolChoice
     from .output import FullOutput
-    from .processor import ErrorProcessor, InputProcessor, OutputProcessor, ProcessInputStepArgs
+    from .processor import (
+        ErrorProcessor,
+        InputProcessor,
+        OutputProcessor,
+        ProcessInputStepArgs,
+        ToolCallInfo,
+    )
     from .results import StepResult
     from .spans import Observer
     from .structured import StructuredOutputOptions
@@ -25,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ID",
     "CallOptions",
+    "ContinueOptions",
     "Dynamic",
     "RequestScope",
     "check_option",
@@ -78,6 +85,7 @@ class OtherOptions(TypedDict, total=False):
     on_abort: Callable[[dict[str, Any]], object]
     hide_signals: bool | Sequence[str]
     include_raw_chunks: bool
+    require_tool_approval: bool | Callable[[ToolCallInfo], bool | Awaitable[bool]]
     observer: Observer | None
     run_id: str
 
@@ -90,8 +98,9 @@ class CallOptions(OtherOptions, total=False):
     `max_processor_retries` is the budget for all retries of the call (R-173). `memory` is
     `{"thread": id or {"id": …}, "resource": id}`. `system` and `context` add system text and
     messages to the agent's. `prepare_step` has the arguments and returns of `process_input_step`
-    (R-210). `structured_output={"schema": …}` asks for an object of that schema
-    (`StructuredOutputOptions`).
+    (R-210). `require_tool_approval` makes every tool call wait until it is approved, or those of
+    which a function of their `ToolCallInfo` says so (R-570). `structured_output={"schema": …}` asks
+    for an object of that schema (`StructuredOutputOptions`).
 
     Callbacks may be plain or async (R-554). What one raises fails the run like what a hook raises:
     the last chunk is `error`, `generate` raises it, and nothing is stored. It takes the place of an
@@ -102,16 +111,37 @@ class CallOptions(OtherOptions, total=False):
     structured_output: StructuredOutputOptions[Any] | None
 
 
+class ContinueOptions(TypedDict, total=False):
+    """What may be chosen anew when a run that waited goes on; the rest stays as it was.
+
+    The abort signal, too: give another one, if that of the first request has fired with its end.
+    """
+
+    abort_signal: AbortSignal | None
+    max_steps: int
+    stop_when: (
+        Callable[[list[StepResult]], bool | Awaitable[bool]]
+        | Sequence[Callable[[list[StepResult]], bool | Awaitable[bool]]]
+    )
+    require_tool_approval: bool | Callable[[ToolCallInfo], bool | Awaitable[bool]]
+    on_step_finish: Callable[[StepResult], object]
+    on_finish: Callable[[FullOutput], object]
+    on_chunk: Callable[[Chunk], object]
+    on_error: Callable[[dict[str, Any]], object]
+    on_abort: Callable[[dict[str, Any]], object]
+    observer: Observer | None
+
+
 CALLBACKS = ("on_step_finish", "on_finish", "on_chunk", "on_error", "on_abort")
 
 
-def check_options(options: Mapping[str, Any]) -> None:
+def check_options(options: Mapping[str, Any], *, known: type[Any] = CallOptions) -> None:
     """Refuse options that do not exist, with the nearest that does, and those of a wrong kind."""
     for name, value in options.items():
-        if name not in CallOptions.__annotations__:
+        if name not in known.__annotations__:
             import difflib  # only where a mistake is explained
 
-            near = difflib.get_close_matches(name, CallOptions.__annotations__, n=1)
+            near = difflib.get_close_matches(name, known.__annotations__, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             if name in ModelSettings.__annotations__:
                 shown = value if isinstance(value, int | float) else "…"
@@ -277,6 +307,11 @@ _CHECKS: dict[str, Check] = {
     ),
     "include_raw_chunks": _kind(
         "True or False", lambda value: isinstance(value, bool), optional=False
+    ),
+    "require_tool_approval": _kind(
+        "True, False or a function of a tool call",
+        lambda value: isinstance(value, bool) or callable(value),
+        optional=False,
     ),
     "observer": _kind(
         "an object with a method span(span)",

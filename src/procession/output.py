@@ -95,6 +95,12 @@ class FullOutput(Generic[Obj]):
         return self._gathered("tool_calls")
 
     @property
+    def waiting(self) -> list[Chunk]:
+        """The chunks of the tool calls that wait, when the run has status `suspended` (R-570)."""
+        step = self._run.step
+        return list(step.suspension) if step and self._run.status == "suspended" else []
+
+    @property
     def tool_results(self) -> list[Chunk]:
         """The `tool-result` chunks of accepted steps."""
         return self._gathered("tool_results")
@@ -161,7 +167,7 @@ class FullOutput(Generic[Obj]):
 
     @property
     def status(self) -> str:
-        """`success`, `failed`, `canceled` or `tripwire` (R-547)."""
+        """`success`, `failed`, `canceled`, `tripwire` or `suspended` (R-547)."""
         return self._run.status
 
     def _gathered(self, name: str) -> list[Any]:

@@ -83,7 +83,7 @@ class Run(Generic[Obj]):
 
     @property
     def status(self) -> str:
-        """`running`, `success`, `failed`, `canceled` or `tripwire` (R-547)."""
+        """`running`, `success`, `failed`, `canceled`, `tripwire` or `suspended` (R-547)."""
         return self._state.status
 
     # ── streams ────────────────────────────────────────────────────────────────────────────────
@@ -177,6 +177,11 @@ class Run(Generic[Obj]):
     def tool_calls(self) -> Awaitable[list[Chunk]]:
         """The `tool-call` chunks of accepted steps (R-544)."""
         return Value(self, "tool_calls")
+
+    @property
+    def waiting(self) -> Awaitable[list[Chunk]]:
+        """The chunks of the tool calls that wait, when the run has status `suspended` (R-570)."""
+        return Value(self, "waiting")
 
     @property
     def tool_results(self) -> Awaitable[list[Chunk]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from copy import copy
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -16,7 +17,7 @@ from .gate import Gate
 from .messages import joined_text
 from .outbox import TO_CLIENT, Outbox, StreamWriter
 from .pipeline import verdict_in
-from .processor import HookArgs
+from .processor import HookArgs, ToolCallInfo
 from .response import Portion, response_message
 from .results import ResponseInfo, StepResult, Tripwire
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .spans import Observer
     from .step import Step
     from .tools import Tool
+    from .waiting import WaitingCalls
 
 __all__ = ["RunState"]
 
@@ -77,6 +79,11 @@ class RunState:
     streaming: bool
     hide_signals: bool | Sequence[str]
     include_raw_chunks: bool
+    require_tool_approval: bool | Callable[[ToolCallInfo], Any]
+    options: Mapping[str, Any]
+    """What the call was given; the processors among it as they were found to be."""
+    waiting_calls: WaitingCalls
+    """Where the run is kept when it has to wait (R-570)."""
     step_chain: Chain
     """`process_input_step` of the input processors, then `prepare_step` (R-022)."""
 
@@ -160,6 +167,7 @@ class RunState:
         self.stop_when = self.extensions = ()
         self.callbacks, self.model_settings = {}, {}
         self.streaming = self.hide_signals = self.include_raw_chunks = False
+        self.require_tool_approval = False
         self.outbox = Outbox(self)
         self.out = []
         self.states = defaultdict(dict)
@@ -177,6 +185,17 @@ class RunState:
         self.finish_reason = self.step = self.saved_system = self.on_release = None
         self.text = ""
         self._response = self._gate = self._writer = None
+
+    # ── waiting ────────────────────────────────────────────────────────────────────────────────
+
+    def in_hand(self) -> dict[str, Any]:
+        """What a run that waits will need to go on (R-571), in lists of its own."""
+        return {name: _own(getattr(self, name)) for name in _CARRIED if hasattr(self, name)}
+
+    def take_up(self, in_hand: dict[str, Any]) -> None:
+        """Go on with what `in_hand` gave."""
+        for name, value in in_hand.items():
+            setattr(self, name, _own(value))
 
     # ── hooks ──────────────────────────────────────────────────────────────────────────────────
 
@@ -450,3 +469,45 @@ class RunState:
             del metadata["structuredOutput"]
         content.metadata = metadata
 
+
+def _own(value: Any) -> Any:
+    """A list, a set or a dict of one's own; what stands in it is shared."""
+    return copy(cast("Any", value)) if isinstance(value, list | set | dict) else value
+
+
+_OF_ONE_STREAM = frozenset(
+    {
+        "_gate",
+        "_response",
+        "_writer",
+        "answer",
+        "between_steps",
+        "blocked",
+        "error",
+        "extensions",
+        "finish_reason",
+        "final",
+        "given",
+        "halt",
+        "hook_error",
+        "in_loop",
+        "interruption",
+        "on_release",
+        "out",
+        "outbox",
+        "parted",
+        "pipeline",
+        "raises",
+        "retry_budget",
+        "settled",
+        "status",
+        "step",
+        "step_chain",
+        "streaming",
+        "text",
+        "tripwire",
+        "__weakref__",
+    }
+)
+_CARRIED = tuple(name for name in RunState.__slots__ if name not in _OF_ONE_STREAM)
+"""What a run still has when it goes on after it has waited."""

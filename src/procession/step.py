@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from .answer import Answer
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .response import Portion
     from .run_state import RunState
     from .tools import Tool
+    from .waiting import Decision, Waiting
 
 __all__ = ["Step", "tripwire_of"]
 
@@ -70,6 +72,12 @@ class Step:
     """Whether the caller cut it off."""
     waits_for_client: bool
     """Whether a call is the client's to answer (R-525)."""
+    waiting: dict[str, Waiting]
+    """The calls that wait for somebody's word, by id (R-570)."""
+    decisions: dict[str, Decision]
+    """What has been said about calls that waited, by id."""
+    suspension: list[Chunk]
+    """The chunks that tell of the waiting calls, as hooks left them: the stream's last ones."""
     outcomes: list[Chunk]
     """`tool-result` chunks as delivered, and those a processor hid."""
     had_outcome: bool
@@ -104,6 +112,7 @@ class Step:
         self.waits_for_client = self.had_outcome = False
         self.raw, self.outcomes, self.warnings, self.prompt = [], [], [], []
         self.request_info, self.headers = {}, {}
+        self.waiting, self.decisions, self.suspension = {}, {}, []
         self.model = run.model
         self.tools = run.tools
         self.tool_choice = run.tool_choice
@@ -111,6 +120,16 @@ class Step:
         self.provider_options = run.provider_options
         self.model_settings = run.model_settings
         self.structured_output = run.structured_output
+
+    def continued(self, tool_call_id: str, decision: Decision) -> Step:
+        """The step for a run that goes on: one of its waiting calls has been decided."""
+        step = copy(self)
+        step.recorded = False
+        step.outcomes = list(self.outcomes)
+        step.waiting = {id: held for id, held in self.waiting.items() if id != tool_call_id}
+        step.decisions = {tool_call_id: decision}
+        step.suspension = []
+        return step
 
     def use(self, response: CachedLLMStepResponse, chunks: list[Chunk]) -> None:
         """Replay a response instead of asking the model (R-094)."""

@@ -150,7 +150,7 @@ class Tape:
             self._wake_others()
 
     async def _end_unread(self) -> None:
-        if self._state.blocked is None:
+        if self._state.blocked is None and self._state.step is None:
             self.chunks.append(start_chunk(self._state))
         cut_off(self._state)
         await settle(self._state)

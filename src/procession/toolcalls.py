@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
 from collections import deque
 from contextlib import suppress
 from contextvars import copy_context
@@ -16,8 +18,10 @@ from .abort_signal import AbortController
 from .errors import ConfigurationError, ToolError
 from .outbox import CallWriter
 from .pipeline import sign, verdict_in
+from .processor import ToolCallInfo
 from .records import clean_json, clean_text, own
-from .tools import Tool, ToolContext
+from .tools import Tool, ToolContext, suspension_in, takes_two
+from .waiting import fingerprint
 from .workers import begin_work, stop
 
 if TYPE_CHECKING:
@@ -26,8 +30,11 @@ if TYPE_CHECKING:
     from .answer import Call
     from .run_state import RunState
     from .step import Step
+    from .waiting import Decision
 
 __all__ = ["Outcome", "ToolRunner"]
+
+_log = logging.getLogger("procession")
 
 CONCURRENCY = 10
 """How many tools run at the same time (R-217)."""
@@ -41,7 +48,9 @@ class Outcome(Struct):
     """How a tool call ended.
 
     `kind` is `result` (the tool returned), `refused` (its arguments did not fit: the model is told
-    in a result, R-532), `error` (it raised, or could not be run) or `client` (not ours to run).
+    in a result, R-532), `error` (it raised, or could not be run), `denied` (it was not allowed),
+    `client` (not ours to run), or that it has not ended: `approval` (somebody has to allow it) or
+    `suspended` (the tool waits for data, R-572).
     """
 
     kind: str
@@ -55,6 +64,7 @@ class ToolRunner:
     def __init__(self, run: RunState, step: Step) -> None:
         self._run = run
         self._tools = step.usable_tools()
+        self._decisions = step.decisions
         self._waiting: deque[Call] = deque()
         self._tasks: dict[str, asyncio.Task[Outcome]] = {}
         self._stop = AbortController()
@@ -78,14 +88,16 @@ class ToolRunner:
         await stop(*tasks)
 
     def start(self, calls: Sequence[Call]) -> None:
-        """Start all calls, in their order; at most `CONCURRENCY` run at a time.
+        """Start all calls, in their order; at most `CONCURRENCY` run at a time (R-217).
 
-        A call with nobody beside it needs no task: it runs where its outcome is waited for.
+        One after the other where one of them may have to be approved. A call with nobody beside
+        it needs no task: it runs where its outcome is waited for.
         """
         if len(calls) == 1 and not self._may_write(calls[0]):
             return
         self._waiting += calls
-        for _ in calls[:CONCURRENCY]:
+        at_once = 1 if any(map(self._may_ask, calls)) else CONCURRENCY
+        for _ in calls[:at_once]:
             self._start_next()
 
     def task_of(self, call: Call) -> asyncio.Task[Outcome] | None:
@@ -141,7 +153,15 @@ class ToolRunner:
                 self._start_next()
             outbox.wake()
 
+    def _may_ask(self, call: Call) -> bool:
+        """Whether a call may have to wait for approval."""
+        tool = self._tools.get(call.name)
+        return tool is not None and bool(tool.require_approval or self._run.require_tool_approval)
+
     async def _execute(self, call: Call) -> Outcome:
+        decision = self._decisions.get(call.id)
+        if decision is not None and not decision.allowed:
+            return Outcome("denied", value=decision.reason)
         tool = self._tools.get(call.name)
         if tool is None:
             return _failed(f"There is no tool {call.name!r}. Available tools: {self._names()}")
@@ -160,7 +180,26 @@ class ToolRunner:
             return Outcome("refused", value=refusal)
         except ConfigurationError as error:
             return Outcome("error", error=error)
-        return await self._call(tool, call, arguments)
+        if decision is None and self._may_ask(call) and await self._asks(tool, call, arguments):
+            return Outcome("approval")
+        if decision is not None and fingerprint(call.part.tool_invocation.args) != decision.shown:
+            return _failed(f"The arguments for tool {call.name!r} are not those that were approved")
+        return await self._call(tool, call, arguments, decision)
+
+    async def _asks(self, tool: Tool, call: Call, arguments: Any) -> bool:
+        """Whether the call has to be approved. A rule that fails is one that says yes."""
+        own, callers = tool.require_approval, self._run.require_tool_approval
+        both = callable(own) and takes_two(own)
+        told = (arguments, self._context(call)) if both else (arguments,)
+        try:
+            return await _said(own, *told) or await _said(callers, _info(call))
+        except Exception as error:
+            _log.warning(
+                "tool %r: require_approval raised %s; the call waits for approval",
+                call.name,
+                type(error).__name__,
+            )
+            return True
 
     def _names(self) -> str:
         """The tools' names, as many as a model can be expected to read."""
@@ -168,15 +207,22 @@ class ToolRunner:
         more = len(self._tools) - len(names)
         return (", ".join(names) or "none") + (f", and {more} more" if more else "")
 
-    async def _call(self, tool: Tool, call: Call, arguments: Any) -> Outcome:
-        context = self._context(call) if tool.takes_context else None
+    async def _call(
+        self, tool: Tool, call: Call, arguments: Any, decision: Decision | None
+    ) -> Outcome:
+        context = self._context(call, decision) if tool.takes_context else None
         try:
             value = own(clean_json(await tool.run(arguments, context)))
         except Exception as error:
             return Outcome("error", error=error)
+        except BaseException as error:
+            held = suspension_in(error)
+            if held is None or verdict_in(error) is not None:
+                raise
+            return Outcome("suspended", value=held.payload)
         return Outcome("result", value=value)
 
-    def _context(self, call: Call) -> ToolContext:
+    def _context(self, call: Call, decision: Decision | None = None) -> ToolContext:
         run = self._run
         return ToolContext(
             tool_call_id=call.id,
@@ -187,6 +233,8 @@ class ToolRunner:
             messages=run.message_list.messages(),
             thread_id=run.message_list.thread_id,
             resource_id=run.message_list.resource_id,
+            resumed=decision is not None and decision.for_data,
+            resume_data=None if decision is None else decision.data,
         )
 
 
@@ -203,6 +251,17 @@ def apart(work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
             resume, value = work.send, (yield awaited)
         except BaseException as error:
             resume, value = work.throw, error
+
+
+async def _said(rule: Any, *told: Any) -> bool:
+    """What a rule says, which may be a plain yes or no, or a function."""
+    said = rule(*told) if callable(rule) else rule
+    return bool(await said if inspect.isawaitable(said) else said)
+
+
+def _info(call: Call) -> ToolCallInfo:
+    args = call.part.tool_invocation.args
+    return ToolCallInfo(tool_name=call.name, tool_call_id=call.id, args=args)
 
 
 def _failed(problem: str) -> Outcome:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from .chunks import Chunk, ToolErrorPayload, ToolResultPayload
-from .delivery import pass_on
+from .delivery import batches, pass_on, phase_of
+from .messages import OPEN_CALLS
 from .pipeline import fold, sign, verdict_in
 from .processor import ProcessToolResultArgs
 from .records import clean_json
 from .response import find_call
 from .returns import apply_messages
 from .spans import Span
+from .suspending import deny, put_off, tell
 from .toolcalls import Outcome, ToolRunner, error_text
 
 if TYPE_CHECKING:
@@ -30,10 +32,25 @@ __all__ = ["judge_result", "use_tools"]
 
 
 async def use_tools(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:
-    """Run the calls that hooks have left standing; yields outcomes and what tools write (R-053)."""
+    """Run the calls that hooks have left standing; yields outcomes and what tools write (R-053).
+
+    Those that cannot run yet stand in `step.waiting` then, and their chunks in `step.suspension`.
+    """
     calls = [call for call in step.answer.calls.values() if _stands(run, step, call)]
-    if not calls:
-        return
+    if calls:
+        async with aclosing(_run_calls(run, step, calls)) as outcomes:
+            async for batch in outcomes:
+                yield batch
+    if step.waiting:
+        telling = phase_of(run, tell(run, step), writes=run.gate.writes)
+        async with aclosing(batches(run, telling)) as told:
+            async for batch in told:
+                yield batch
+
+
+async def _run_calls(
+    run: RunState, step: Step, calls: list[Call]
+) -> AsyncGenerator[list[Chunk], None]:
     writes = run.gate.writes or run.pipeline.process_tool_result.writes
     async with ToolRunner(run, step) as tools:
         tools.start(calls)
@@ -63,10 +80,10 @@ def _stands(run: RunState, step: Step, call: Call) -> bool:
     if part is None:
         return False
     call.part = part
-    if part.tool_invocation.state != "call":
+    if part.tool_invocation.state not in OPEN_CALLS:
         step.had_outcome = step.had_outcome or not call.executed
         return False
-    return not call.executed
+    return not call.executed and call.id not in step.waiting
 
 
 async def _hand_on(run: RunState, step: Step, call: Call, outcome: Outcome) -> None:
@@ -74,10 +91,15 @@ async def _hand_on(run: RunState, step: Step, call: Call, outcome: Outcome) -> N
     if outcome.kind == "client":
         step.waits_for_client = True
         return
+    part = find_call(run, call.id) or call.part
+    if outcome.kind in ("approval", "suspended"):
+        put_off(step, call, part.tool_invocation, outcome)
+        return
     step.had_outcome = True
-    if outcome.kind == "error":
+    if outcome.kind == "denied":
+        chunk = deny(call, part.tool_invocation, outcome.value)
+    elif outcome.kind == "error":
         assert outcome.error is not None
-        part = find_call(run, call.id) or call.part
         part.tool_invocation.state = "output-error"
         part.tool_invocation.error_text = error_text(outcome.error)
         chunk = _error_chunk(call, outcome.error)

@@ -16,7 +16,7 @@ from .errors import ConfigurationError, ProcessionError, ToolError
 from .hook_functions import takes_one
 from .messages import Message
 from .model import ToolDefinition
-from .records import clean_json, clean_text
+from .records import clean_json, clean_text, own
 from .request_context import RequestContext
 from .schema import check_arguments, signature_schema
 
@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from .chunks import Chunk
 
 __all__ = [
+    "Suspension",
     "Tool",
     "ToolContext",
     "ToolWriter",
     "asks_for_tools",
     "parse_tool_input",
+    "suspension_in",
+    "takes_two",
     "tool",
     "tool_map",
 ]
@@ -48,11 +51,33 @@ class ToolWriter(Protocol):
         ...
 
 
+class Suspension(BaseException):
+    """Raised by `context.suspend(…)`: the call waits for data, and so does its run (R-572).
+
+    Like a verdict it is no error, so no `except Exception` of a tool holds it up.
+    """
+
+    def __init__(self, payload: Any) -> None:
+        super().__init__("this call waits for data")
+        self.payload = payload
+
+
+def suspension_in(error: BaseException) -> Suspension | None:
+    """The suspension that `error` is or holds: task groups wrap it in an exception group."""
+    if isinstance(error, Suspension):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        inner = map(suspension_in, cast("BaseExceptionGroup[BaseException]", error).exceptions)
+        return next((found for found in inner if found is not None), None)
+    return None
+
+
 class ToolContext(Struct, kw_only=True):
     """What a tool is told besides its arguments (R-533).
 
     `abort_signal` fires when the caller stops the run; sync tools look at `abort_signal.aborted`.
-    `messages` are the messages at the time of the call.
+    `messages` are the messages at the time of the call. `resumed` says whether the call has been
+    suspended before and goes on now, with `resume_data`.
     """
 
     tool_call_id: str
@@ -63,8 +88,21 @@ class ToolContext(Struct, kw_only=True):
     messages: list[Message] = []
     thread_id: str | None = None
     resource_id: str | None = None
+    resumed: bool = False
+    resume_data: Any = None
+
+    def suspend(self, payload: Any = None) -> NoReturn:
+        """End this call here: it waits until `resume_tool_call` gives it data (R-572).
+
+        `payload` is for whoever is to give them. The tool is then run again from its beginning,
+        with the same arguments, `resumed` and `resume_data`: do nothing before this that must not
+        be done twice. Raises `InputError` for a payload without a JSON form.
+        """
+        raise Suspension(own(clean_json(payload)))
 
 
+Approval = bool | Callable[..., bool | Awaitable[bool]]
+"""Whether a call waits for approval: always, never, or as a function of its arguments says."""
 Execute = Callable[[Any, Any], Any]
 """Takes the arguments, and the `ToolContext`."""
 
@@ -80,6 +118,12 @@ _FIELDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("to_model_output", _is_function, "a function"),
     ("provider_options", lambda value: isinstance(value, Mapping | None), "a mapping"),
     ("input_model", _is_function, "a function"),
+    (
+        "require_approval",
+        lambda value: isinstance(value, bool) or callable(value),
+        "True, False or a function of the arguments",
+    ),
+    ("resume_schema", lambda value: isinstance(value, dict | None), "a JSON Schema, a dict"),
 )
 """What the fields of a tool must be, beside its name."""
 
@@ -91,6 +135,11 @@ class Tool(Struct, kw_only=True):
     tool belongs to the client and a call to it ends the run (R-525). `to_model_output(result)`
     changes what the model sees of a result, as `{type, value}` (R-535). `input_model` checks and
     converts arguments where a schema alone does not; `tool()` sets it.
+
+    With `require_approval` a call waits until somebody allows it (R-570): `True`, or a function,
+    plain or async, of the checked arguments, or of arguments and `ToolContext`. When that function
+    raises, the call waits. `resume_schema` is what the data must be like that a call is resumed
+    with which has suspended itself.
     """
 
     name: str
@@ -107,6 +156,8 @@ class Tool(Struct, kw_only=True):
     """Whether `execute` looks at the context; `tool()` knows from the signature."""
     function: Callable[..., Any] | None = None
     """What `tool()` was given; calling the tool calls it."""
+    require_approval: Approval = False
+    resume_schema: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
         name: Any = self.name
@@ -187,6 +238,8 @@ def tool(
     description: str | None = None,
     input_schema: dict[str, Any] | None = None,
     to_model_output: Callable[[Any], Any] | None = None,
+    require_approval: Approval = False,
+    resume_schema: dict[str, Any] | None = None,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -198,6 +251,8 @@ def tool(
     description: str | None = None,
     input_schema: dict[str, Any] | None = None,
     to_model_output: Callable[[Any], Any] | None = None,
+    require_approval: Approval = False,
+    resume_schema: dict[str, Any] | None = None,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a tool of a typed function: `@tool`, or `@tool(name=…)`.
 
@@ -218,6 +273,8 @@ def tool(
             takes_context=schema.takes_context,
             to_model_output=to_model_output,
             function=function,
+            require_approval=require_approval,
+            resume_schema=resume_schema,
         )
 
     return make if function is None else make(function)
@@ -229,6 +286,17 @@ def _carried(execute: Execute, arguments: Any, context: ToolContext | None) -> A
         return execute(arguments, context)
     except StopIteration as error:
         raise RuntimeError("the tool raised StopIteration") from error
+
+
+def takes_two(function: Callable[..., Any]) -> bool:
+    """Whether a function of the arguments wants the context as well."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = [place for place in places if place.default is place.empty]
+    return len(required) > 1 or any(p.kind is p.VAR_POSITIONAL for p in parameters)
 
 
 _PLAIN = frozenset({"str", "int", "float", "bool", "list", "dict", "bytes"})
