@@ -87,7 +87,7 @@ class AnthropicEvents:
             if event.index == self._plain and event.type == "content_block_delta":
                 delta = event.delta
                 if delta is not None and delta.type == "text_delta" and delta.text:
-                    if not self._halves and delta.text.isascii():
+                    if not self._halves:  # and there are none in what was decoded well
                         payload = DeltaPayload(id=self._plain_id, text=delta.text)
                         out.append(Chunk(type="text-delta", payload=payload))
                         continue
@@ -134,7 +134,9 @@ class AnthropicEvents:
         self._usage = merged_usage(self._usage, message.get("usage"))
 
     def _start(self, out: list[Chunk], index: int, record: Json) -> None:
-        kind = record.get("type")
+        if index in self._blocks:  # a server that does not say where blocks end
+            self._stop(out, index)
+        kind = word(record.get("type"))
         name = f"{self._prefix}-{index}"
         block: Block
         if kind == "text":
@@ -146,7 +148,7 @@ class AnthropicEvents:
         elif kind in CALLS:
             block = CallBlock(self._provider, self._halves)
         else:
-            if isinstance(kind, str) and kind.endswith("_tool_result"):
+            if kind.endswith("_tool_result"):
                 self._result(out, kind, record)
             return
         self._blocks[index] = block
@@ -215,7 +217,7 @@ class AnthropicEvents:
         self.finished = True
         raw = self._reason
         if reason is None:
-            for index in list(self._blocks):  # a server that does not say where blocks end
+            for index in list(self._blocks):
                 self._stop(out, index)
         outcome = StepOutcome(
             reason=reason or _REASONS.get(raw or "", "other"),

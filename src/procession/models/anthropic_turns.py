@@ -63,20 +63,14 @@ class Turns:
         for block in blocks:
             after = block.pop("resultAfter", 0)
             if after:
-                self._late.append((after, block))
-                continue
-            content.append(block)
-            self._count_down()
-
-    def _count_down(self) -> None:
-        """One block more stands before the results that came late."""
-        while self._late:
-            self._late = [(after - 1, block) for after, block in self._late]
-            if self._late[0][0] > 0:
-                return
-            self._put_late(1)
+                self._late.append((_place_of(block["tool_use_id"], content) + after, block))
+            else:
+                content.append(block)
+            while self._late and self._late[0][0] < len(content):
+                self._put_late(1)
 
     def _put_late(self, count: int) -> None:
+        """Results that came some blocks after their calls, as several tools ran side by side."""
         for _, block in self._late[:count]:
             self.messages[-1]["content"].append(block)
         del self._late[:count]
@@ -230,6 +224,12 @@ class Turns:
 
 _MARKED = frozenset({"text", "image", "document", "tool_use", "tool_result"})
 """Blocks that can be marked as the end of what is to be cached."""
+
+
+def _place_of(call_id: str, content: list[Json]) -> int:
+    """Where a call is; results follow their calls closely."""
+    places = range(len(content) - 1, -1, -1)
+    return next((place for place in places if content[place].get("id") == call_id), len(content))
 
 
 def _comes_later(block: Json) -> bool:

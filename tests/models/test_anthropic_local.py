@@ -1,0 +1,164 @@
+"""The Anthropic adapter against a real server: llama.cpp with the embedded model."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import anthropic
+import httpx2
+import pytest
+
+from procession import Agent
+from procession.errors import APICallError
+from procession.model import ToolDefinition
+from procession.models.anthropic import AnthropicModel
+
+from .test_anthropic import answer_of, asks
+from .test_anthropic_events import kinds, text
+from .test_local import Whole, busy_slots
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from procession.models.local_server import LocalServer
+
+
+@pytest.fixture
+async def model(llama: LocalServer) -> AsyncIterator[AnthropicModel]:
+    """The adapter, pointed at the real server."""
+    model = AnthropicModel(
+        llama.model,
+        provider="llama",
+        base_url=llama.base_url,
+        api_key=llama.api_key,
+        # It ends a connection after each stream without saying so.
+        headers={"Connection": "close"},
+    )
+    yield model
+    await model.aclose()
+
+
+def briefly(prompt: list[Any], **options: Any) -> Any:
+    request = asks(settings={"max_output_tokens": 2, "temperature": 0.0}, **options)
+    request.prompt = prompt
+    return request
+
+
+USER = {"role": "user", "content": [{"type": "text", "text": "What is 2 plus 3?"}]}
+
+
+def answered(words: str) -> list[Any]:
+    call = {"type": "tool-call", "toolCallId": "c", "toolName": "add", "input": {"a": 2, "b": 3}}
+    result = {
+        "type": "tool-result",
+        "toolCallId": "c",
+        "toolName": "add",
+        "output": {"type": "text", "value": words},
+    }
+    said = {"type": "text", "text": "I add."}
+    return [
+        {"role": "system", "content": "Be brief."},
+        USER,
+        {"role": "assistant", "content": [said, call]},
+        {"role": "tool", "content": [result]},
+    ]
+
+
+async def tokens(model: AnthropicModel, prompt: list[Any], **options: Any) -> int:
+    """How long the prompt was that the model has read, from its cache or not."""
+    chunks = await answer_of(model, briefly(prompt, **options))
+    return chunks[-1].payload.output.usage.input_tokens
+
+
+async def test_answers_in_a_stream(model: AnthropicModel) -> None:
+    request = asks("Tell a long story.", settings={"max_output_tokens": 12})
+    chunks = await answer_of(model, request)
+    assert kinds(chunks)[:3] == ["stream-start", "response-metadata", "text-start"]
+    assert kinds(chunks)[-2:] == ["text-end", "finish"]
+    assert kinds(chunks).count("text-delta") > 3
+    assert text(chunks).strip()
+    usage = chunks[-1].payload.output.usage
+    assert usage.input_tokens > 5
+    assert usage.output_tokens == 12
+    outcome = chunks[-1].payload.step_result
+    assert (outcome.reason, outcome.raw_reason) == ("length", "max_tokens")
+
+
+async def test_a_stop_sequence_ends_the_answer(model: AnthropicModel) -> None:
+    settings = {"stop_sequences": [" "], "temperature": 0.0, "max_output_tokens": 40}
+    chunks = await answer_of(model, asks("Tell a story.", settings=settings))
+    assert " " not in text(chunks)
+    assert chunks[-1].payload.step_result.reason == "stop"
+
+
+async def test_a_conversation_goes_on(model: AnthropicModel) -> None:
+    agent = Agent(id="a", model=model, instructions="Be brief.")
+    limit = {"max_output_tokens": 8}
+    first = await agent.generate("Name a colour.", model_settings=limit)
+    second = await agent.generate([*first.messages, "And another?"], model_settings=limit)
+    assert second.text.strip()
+    assert (second.usage.input_tokens or 0) > (first.usage.input_tokens or 0) + 8
+
+
+async def test_results_of_tools_are_in_the_prompt_the_model_reads(model: AnthropicModel) -> None:
+    short, long = answered("5"), answered("5 " + "and so on " * 20)
+    assert await tokens(model, long) > await tokens(model, short) + 50
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required"])
+async def test_definitions_of_tools_are_understood(model: AnthropicModel, choice: str) -> None:
+    """This model's template has no place for them, so that is as far as it goes."""
+    schema = {"type": "object", "properties": {"a": {"type": "number"}}}
+    adds = ToolDefinition(name="add", description="Adds.", input_schema=schema)
+    chunks = await answer_of(model, briefly(answered("5"), tools=[adds], tool_choice=choice))
+    assert chunks[0].payload.request["body"]["tools"][0]["name"] == "add"
+    assert chunks[-1].type == "finish"
+
+
+async def test_the_servers_refusal_is_ours(llama: LocalServer, model: AnthropicModel) -> None:
+    with pytest.raises(APICallError, match="context size") as caught:
+        await answer_of(model, asks("word " * 9000))
+    assert caught.value.status_code == 400
+    assert not caught.value.is_retryable
+    stranger = AnthropicModel("x", base_url=llama.base_url, api_key="wrong-key")
+    with pytest.raises(APICallError, match="Invalid API Key") as caught:
+        await answer_of(stranger, asks("Hi"))
+    assert caught.value.status_code == 401
+    await stranger.aclose()
+
+
+async def test_a_connection_that_the_server_keeps_is_used_again(llama: LocalServer) -> None:
+    # It keeps them after answers in one piece only; for streams there is a provider on loopback.
+    transport = Whole()
+    client = anthropic.AsyncAnthropic(
+        api_key=llama.api_key,
+        base_url=llama.url,
+        http_client=httpx2.AsyncClient(transport=transport),
+    )
+    async with client:
+        model = AnthropicModel(llama.model, provider="llama", client=client)
+        for _ in range(3):
+            chunks = await answer_of(model, asks("Hi", settings={"max_output_tokens": 2}))
+            assert chunks[-1].payload.output.usage.output_tokens == 2
+            assert text(chunks)
+    assert len(transport.used) == 3
+    assert len(set(transport.used)) == 1
+
+
+async def test_a_reader_that_stops_stops_the_model(
+    llama: LocalServer, model: AnthropicModel
+) -> None:
+    endless = {"llama": {"ignore_eos": True}}
+    request = asks("Tell a story.", settings={"max_output_tokens": 4000}, provider_options=endless)
+    async with aclosing(model.stream(request)) as stream:
+        async for chunks in stream:
+            if text(list(chunks)):
+                break
+        assert await busy_slots(llama) == 1
+    left = time.monotonic()
+    while await busy_slots(llama):
+        assert time.monotonic() - left < 8, "it goes on though nobody reads"
+        await asyncio.sleep(0.05)
