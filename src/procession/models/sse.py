@@ -6,6 +6,8 @@ reader yields the data alone, as bytes; `event`, `id`, `retry` and comments are 
 
 from __future__ import annotations
 
+import re
+
 __all__ = ["EventReader"]
 
 _BOM = b"\xef\xbb\xbf"
@@ -99,18 +101,11 @@ def _usual_events(read: bytes, end: int) -> list[bytes] | None:
     if read.startswith(b"data: "):
         found = read[6 : end - 2].split(b"\n\ndata: ")
         return found if read.count(b"\n", 0, end) == 2 * len(found) else None
-    return _named_events(read[: end - 2]) if read.startswith(b"event: ") else None
+    if read.startswith(b"event: "):
+        found = _NAMED(read, 0, end)
+        return found if read.count(b"\n", 0, end) == 3 * len(found) else None
+    return None
 
 
-def _named_events(block: bytes) -> list[bytes] | None:
-    """Of events that are each a name and one line of data."""
-    found: list[bytes] = []
-    for event in block.split(b"\n\n"):
-        name_end = event.find(b"\n")
-        if not event.startswith(b"event: ") or event[name_end + 1 : name_end + 7] != b"data: ":
-            return None
-        data = event[name_end + 7 :]
-        if name_end < 0 or b"\n" in data:
-            return None
-        found.append(data)
-    return found
+_NAMED = re.compile(rb"(?m)^event: .*\ndata: (.*)\n\n").findall
+"""The data of events that are each a name and one line of data."""
