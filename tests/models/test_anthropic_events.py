@@ -251,6 +251,16 @@ def test_unknown_events_blocks_and_deltas_are_passed_over() -> None:
     assert text(whole("unknown")) == "ok"
 
 
+def test_blocks_whose_end_is_not_told_end_where_the_next_begins_or_the_answer_ends() -> None:
+    begun = [
+        {"type": "content_block_start", "content_block": {"type": "text", "text": word}}
+        for word in ("a", "b")
+    ]
+    chunks = chunks_of([lines(*begun, {"type": "message_stop"})])
+    once = ["text-start", "text-delta", "text-end"]
+    assert kinds(chunks) == [*once, *once, "finish"]
+
+
 def test_half_characters_are_joined() -> None:
     assert text(whole("surrogates")) == "a😀b"
 
