@@ -553,3 +553,21 @@ async def test_injection(instructions: str | None) -> None:
     assert '"city"' in first["content"]
     assert [entry["role"] for entry in rest] == ["user"]
     assert output.object == City(city="Paris", n=3)
+
+
+async def test_a_call_that_waits_does_no_harm() -> None:
+    """R-571: the run goes on, and its last step has the object."""
+
+    @tool(require_approval=True)
+    async def seek() -> str:
+        """Seek something."""
+        return "found"
+
+    agent = agent_of(answer("Looking.", tool_calls=[tool_call("seek")]), PARIS, tools=[seek])
+    run = await agent.stream("Where", structured_output={"schema": City})
+    await run.consume_stream()
+    assert run.status == "suspended"
+    going_on = await agent.approve_tool_call(run.run_id)
+    chunks = [chunk async for chunk in going_on]
+    assert kinds(chunks).count("object-result") == 1
+    assert await going_on.object == City(city="Paris", n=3)

@@ -57,17 +57,15 @@ class AnswerReader(Asking):
         part, state = args.part, args.state
         kind = part.type
         if kind == "text-delta":
-            reader: JSONReader | None = state.setdefault("open", {}).get(part.payload.id)
+            reader: JSONReader | None = state["open"].get(part.payload.id)
             if reader is None:
                 reader = self._reader(args, part)
             if reader is not None and reader.feed(part.payload.text):
                 return [ObjectChunk.of("object", reader.value(), run_id=args.run_id), part]
         elif kind == "text-end":
-            state.setdefault("open", {}).pop(part.payload.id, None)
+            state["open"].pop(part.payload.id, None)
         elif kind == "step-finish":
-            readers = state.get("readers", ())
-            state.update(open={}, readers=[], text=None)
-            return self._judged(args, part, readers)
+            return self._judged(args, part)
         return part
 
     def _reader(self, args: ProcessOutputStreamArgs[Any], part: Chunk) -> JSONReader | None:
@@ -75,12 +73,10 @@ class AnswerReader(Asking):
         if asked is None or asked.model is not None:
             return None
         reader = args.state["open"][part.payload.id] = asked.reader()
-        args.state.setdefault("readers", []).append(reader)
+        args.state["readers"].append(reader)
         return reader
 
-    def _judged(
-        self, args: ProcessOutputStreamArgs[Any], part: Chunk, readers: Sequence[JSONReader]
-    ) -> Any:
+    def _judged(self, args: ProcessOutputStreamArgs[Any], part: Chunk) -> Any:
         """The step is complete: its object goes before `step-finish` (R-562)."""
         asked, payload = self.now(args), cast("FinishPayload", part.payload)
         if asked is None or asked.model is not None or not _answers(payload):
@@ -88,7 +84,7 @@ class AnswerReader(Asking):
         metadata: dict[str, Any] | None = None
         args.state["text"] = last_text(args.message_list)
         try:
-            found = _object_in(asked, _texts(payload.output.text or "", readers))
+            found = _object_in(asked, _texts(payload.output.text or "", args.state["readers"]))
         except StructuredOutputError as error:
             if args.retry_count < args.retry_budget:
                 ask_again(args, error)
@@ -147,7 +143,7 @@ def attend(run: RunState, step: Step) -> None:
     if not step.structured_output and ID not in run.states:
         return
     asked = asked_for(step.structured_output)
-    run.states[ID]["asked"] = asked
+    run.states[ID].update(asked=asked, open={}, readers=[], text=None)
     if asked is None:
         return
     processor = READER if asked.model is None else STRUCTURER

@@ -95,7 +95,7 @@ def hook_args(kind: type[A], /, **values: Any) -> A:
         "processor_id": "processor",
         "writer": None if issubclass(kind, ProcessInputArgs) else RecordingWriter(),
         "send_signal": _sender(messages),
-        "count_usage": lambda usage: None,
+        "count_usage": _counted_nowhere,
     }
     found |= {name: make() for name, make in _EMPTY.items() if hasattr(kind, name)}
     found |= _derived(kind, messages, values)
@@ -129,6 +129,10 @@ def _derived(
         result = OutputResult(text=text, usage=Usage(), finish_reason="stop", steps=[])
         return {"result": result}
     return {}
+
+
+def _counted_nowhere(_usage: Usage) -> None:
+    """Nobody adds up what one hook spends."""
 
 
 def _sender(messages: MessageList) -> Callable[..., Any]:
