@@ -50,6 +50,7 @@ from .pipeline import verdict_in
 from .response import mark_boundary, merge
 from .step import Step
 from .structured_output import attend
+from .suspending import tell
 from .toolphase import use_tools
 
 if TYPE_CHECKING:
@@ -207,6 +208,8 @@ class Loop:
         run = self.run
         if step.answer.calls:
             yield use_tools(run, step)
+        if step.waiting:
+            yield phase_of(run, tell(run, step), writes=run.gate.writes)
         if not step.waiting:
             yield phase_of(run, self._close(step), writes=run.gate.writes)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 from .chunks import Chunk, ToolErrorPayload, ToolResultPayload
-from .delivery import batches, pass_on, phase_of
+from .delivery import pass_on
 from .messages import OPEN_CALLS
 from .pipeline import fold, sign, verdict_in
 from .processor import ProcessToolResultArgs
@@ -17,7 +17,7 @@ from .records import clean_json
 from .response import find_call
 from .returns import apply_messages
 from .spans import Span
-from .suspending import deny, put_off, tell
+from .suspending import deny, put_off
 from .toolcalls import Outcome, ToolRunner, error_text
 
 if TYPE_CHECKING:
@@ -34,23 +34,11 @@ __all__ = ["judge_result", "use_tools"]
 async def use_tools(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:
     """Run the calls that hooks have left standing; yields outcomes and what tools write (R-053).
 
-    Those that cannot run yet stand in `step.waiting` then, and their chunks in `step.suspension`.
+    Those that cannot run yet stand in `step.waiting` then.
     """
     calls = [call for call in step.answer.calls.values() if _stands(run, step, call)]
-    if calls:
-        async with aclosing(_run_calls(run, step, calls)) as outcomes:
-            async for batch in outcomes:
-                yield batch
-    if step.waiting:
-        telling = phase_of(run, tell(run, step), writes=run.gate.writes)
-        async with aclosing(batches(run, telling)) as told:
-            async for batch in told:
-                yield batch
-
-
-async def _run_calls(
-    run: RunState, step: Step, calls: list[Call]
-) -> AsyncGenerator[list[Chunk], None]:
+    if not calls:
+        return
     writes = run.gate.writes or run.pipeline.process_tool_result.writes
     async with ToolRunner(run, step) as tools:
         tools.start(calls)

@@ -254,7 +254,14 @@ def output_text(output: Any) -> str:
     if kind in ("text", "error-text"):
         return value if isinstance(value, str) else json_text(value)
     if kind == "content" and isinstance(value, list):
-        items = cast("list[Json]", value)
-        if all(item.get("type") == "text" for item in items):
-            return "\n".join(item["text"] for item in items)
+        return "\n".join(map(_item_text, cast("list[Json]", value)))
     return json_text(value)
+
+
+def _item_text(item: Json) -> str:
+    """A piece of a tool's outcome; a file is named, for its bytes would be read as words."""
+    if item.get("type") == "text":
+        return item["text"]
+    if "data" in item:
+        return f"[a file of type {item.get('mediaType')}, which cannot be shown here]"
+    return json_text(item)
