@@ -2,7 +2,8 @@
 
 All blocks of a file share one namespace and one event loop, and may use top-level `await`.
 `<!-- no-run: REASON -->` before a block: it is compiled only. `<!-- output -->` before a `text`
-block: it must equal what the Python block above it printed.
+block: it must equal what the Python block above it printed. Providers answer on
+loopback.
 """
 
 import ast
@@ -23,6 +24,7 @@ import pytest
 
 from procession import Agent
 from procession.testing import ScriptedModel, answer, text, tool_call
+from tests.loopback import providers_on_loopback
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -91,7 +93,8 @@ def run_block(code: types.CodeType, module: types.ModuleType, runner: asyncio.Ru
 def test_blocks_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = path.read_text("utf-8")
-    run_document(path, text)
+    with providers_on_loopback(monkeypatch):
+        run_document(path, text)
     # An indented or unclosed block would be passed over in silence.
     assert text.count("```python") == sum(block.language == "python" for block in read_blocks(text))
 

@@ -108,7 +108,7 @@ def test_tools_that_another_provider_ran_are_left_out() -> None:
             },
             "a\nb",
         ),
-        ({"type": "content", "value": [{"type": "media"}]}, '[{"type":"media"}]'),
+        ({"type": "content", "value": [{"type": "media"}]}, '{"type":"media"}'),
         ({"anything": "else"}, '{"anything":"else"}'),
     ],
 )
@@ -139,6 +139,10 @@ def test_tool_outputs(output: Any, content: str) -> None:
         (
             file("audio/mpeg", "QUJD"),
             {"type": "input_audio", "input_audio": {"data": "QUJD", "format": "mp3"}},
+        ),
+        (
+            file("audio/wav", b"ABC"),
+            {"type": "input_audio", "input_audio": {"data": "QUJD", "format": "wav"}},
         ),
         (
             file("application/pdf", "QUJD", filename="a.pdf"),

@@ -72,6 +72,14 @@ async def test_streams_and_sends_what_was_asked(provider: Provider, model: OpenA
     }
 
 
+async def test_a_server_that_refuses_to_be_asked_for_usage(provider: Provider) -> None:
+    model = OpenAIChatModel("example-1", base_url=provider.url, include_usage=False)
+    provider.answer = plays([recorded("text")])
+    await answer_of(model)
+    await model.aclose()
+    assert "stream_options" not in provider.exchanges[0].json
+
+
 @pytest.mark.parametrize("size", [1, 7, 64])
 async def test_small_reads_change_nothing(
     provider: Provider, model: OpenAIChatModel, size: int

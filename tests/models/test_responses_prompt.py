@@ -145,10 +145,20 @@ def test_the_providers_own_options_win() -> None:
 
 def test_settings_and_what_the_api_does_not_have() -> None:
     body, warnings = body_of(
-        settings={"temperature": 0.1, "top_p": 0.5, "max_output_tokens": 9, "top_k": 3, "seed": 1}
+        settings={
+            "temperature": 0.1,
+            "top_p": 0.5,
+            "max_output_tokens": 9,
+            "top_k": 3,
+            "seed": 1,
+            "stop_sequences": ["x"],
+            "presence_penalty": 0.1,
+            "frequency_penalty": 0.1,
+        }
     )
     assert (body["temperature"], body["top_p"], body["max_output_tokens"]) == (0.1, 0.5, 9)
-    assert [warning["setting"] for warning in warnings] == ["topK", "seed"]
+    left_out = ["topK", "seed", "stopSequences", "presencePenalty", "frequencyPenalty"]
+    assert [warning["setting"] for warning in warnings] == left_out
 
 
 def test_json_without_a_schema_and_strict_schemas() -> None:
