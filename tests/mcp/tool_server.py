@@ -20,7 +20,6 @@ from mcp.types import (
     ToolAnnotations,
 )
 
-logging.disable()
 PIXEL = base64.b64encode(b"\x89PNG pixel").decode()
 
 
@@ -122,4 +121,5 @@ def make(events: list[str]) -> MCPServer:  # noqa: C901  # many small functions
 
 
 if __name__ == "__main__":
+    logging.disable()
     make([]).run("stdio")
