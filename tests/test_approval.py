@@ -372,10 +372,12 @@ async def test_nothing_is_held_of_a_run_that_was_decided() -> None:
     run_id = (await agent.generate("Pay", request_context={"user": user})).run_id
     held = weakref.ref(user)
     del user
+    gc.collect()  # other tests' clients may leave a task to close them
+    before = asyncio.all_tasks()
     await agent.approve_tool_call_generate(run_id)
+    assert asyncio.all_tasks() <= before
     gc.collect()
     assert held() is None
-    assert len(asyncio.all_tasks()) == 1
 
 
 async def test_a_run_that_is_closed_before_it_is_read_ran_nothing() -> None:

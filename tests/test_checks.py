@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from configparser import ConfigParser
+from pathlib import Path
 
 import pytest
 
@@ -28,3 +30,17 @@ def test_the_command_line_is_explained() -> None:
         [sys.executable, "-m", "checks", "--help"], capture_output=True, text=True, check=True
     )
     assert all(flag in done.stdout for flag in ("--fast", "--fix", "--cov"))
+
+
+def test_every_module_has_its_floor() -> None:
+    """A module that the import contract does not name would be free to import anything."""
+    root = Path(__file__).parents[1]
+    config = ConfigParser()
+    config.read(root / ".importlinter")
+    floors = config["importlinter:contract:floors"]["layers"]
+    named = set(floors.replace("|", " ").replace("(", " ").replace(")", " ").split())
+    for file in (root / "src/procession").rglob("*.py"):
+        parts = file.relative_to(root / "src").with_suffix("").parts
+        if parts[-1] != "__init__":
+            above = {".".join(parts[:count]) for count in range(2, len(parts) + 1)}
+            assert above & named, f"{'.'.join(parts)} stands on no floor of .importlinter"

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from procession import Agent
+from procession.conversation.prompt_run import SHORTEST, run_of
 from procession.errors import InputError
 from procession.message_list import MessageList
 from procession.messages import (
@@ -29,7 +30,6 @@ from procession.messages import (
     ToolInvocationPart,
     text_message,
 )
-from procession.prompt_run import SHORTEST, run_of
 from procession.testing import ScriptedModel
 
 START = datetime(2025, 1, 1, tzinfo=UTC)

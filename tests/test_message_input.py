@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from procession.conversation.input import NotAMessageError, SystemEntry, ToolResults, read_messages
 from procession.errors import InputError
-from procession.message_input import NotAMessageError, SystemEntry, ToolResults, read_messages
 from procession.message_list import MessageList
 from procession.messages import (
     FilePart,

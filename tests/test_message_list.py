@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from procession.conversation.sequence import MessageSequence
 from procession.errors import InputError
 from procession.message_list import MessageList, isolated
-from procession.message_sequence import MessageSequence
 from procession.messages import (
     DataPart,
     Message,

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procession.errors import InputError
-from procession.json_text import read_json
-from procession.partial_json import JSONReader, PartialValue
 from procession.records import clean_json
+from procession.structured.json_text import read_json
+from procession.structured.partial_json import JSONReader, PartialValue
 
 LETTERS = st.sampled_from('ab" \\/\n\té漢😀\u0000{}[]:,`')
 TEXTS = st.text(LETTERS, max_size=8)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from procession import prompt_files
+from procession.conversation import prompt_files
+from procession.conversation.prompt_files import download_file, has_urls, resolve_files
 from procession.errors import InputError
 from procession.message_list import MessageList
-from procession.prompt_files import download_file, has_urls, resolve_files
 
 
 def prompt(*urls: str, media_type: str = "image/png") -> list[dict[str, Any]]:

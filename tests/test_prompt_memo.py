@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procession import prompt as prompt_module
+from procession.conversation import prompt as prompt_module
+from procession.conversation.prompt_run import SHORTEST, run_of
 from procession.message_list import MessageList
 from procession.messages import (
     FilePart,
@@ -25,7 +26,6 @@ from procession.messages import (
     ToolInvocationPart,
     text_message,
 )
-from procession.prompt_run import SHORTEST, run_of
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 

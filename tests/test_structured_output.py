@@ -131,7 +131,7 @@ async def test_schemas(schema: Any, said: str, found: Any, streaming: bool) -> N
 
 
 def root_of(schema: Any) -> Any:
-    from procession.structured import asked_for
+    from procession.structured.options import asked_for
 
     asked = asked_for({"schema": schema})
     assert asked is not None

@@ -86,7 +86,7 @@ from .results import OutputResult, ResponseInfo, StepResult, Tripwire
 from .run import MastraModelOutput, Run
 from .signals import Signal
 from .spans import Observer, Span
-from .structured import StructuredOutputOptions
+from .structured.options import StructuredOutputOptions
 from .tools import Tool, ToolContext, tool
 from .waiting import WaitingCalls
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from .asking import ResolvedModels
-from .blocking import run_blocking, stream_blocking
+from .engine.asking import ResolvedModels
+from .engine.blocking import run_blocking, stream_blocking
+from .engine.opening import continue_run, open_run
+from .engine.pipeline import Pipeline
 from .errors import ConfigurationError
 from .model import LanguageModel, ModelSpec, resolve_model
-from .opening import continue_run, open_run
 from .options import ID, CallOptions, ContinueOptions, Dynamic, check_option, count, is_id
-from .pipeline import Pipeline
 from .processor import check_processors
 from .run import Run, Starting
 from .tools import Tool, asks_for_tools, tool_map
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .output import FullOutput, Obj
     from .processor import ErrorProcessor, InputProcessor, OutputProcessor
     from .spans import Observer
-    from .structured import StructuredOutputOptions
+    from .structured.options import StructuredOutputOptions
     from .waiting import Decision, Waiting
 
 __all__ = ["Agent"]

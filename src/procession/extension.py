@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from .engine.workers import begin_work
 from .message_list import MessageList
 from .request_context import RequestContext
-from .workers import begin_work
 
 if TYPE_CHECKING:
-    from .run_state import RunState
+    from .engine.run_state import RunState
 
 __all__ = ["Around", "Extension", "Opening", "joined", "tell_the_end"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .prompt_run import PromptRun
+    from .conversation.prompt_run import PromptRun
 
 __all__ = ["REFUSED", "SEEN", "UNSEEN", "PromptMemo"]
 

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from .admission import NO_TIME, STAMPED, admit, millis, stamp
-from .message_adding import GrowingMessages
-from .message_folding import invocation_part
-from .message_input import NotAMessageError, read_messages
-from .message_order import now
-from .message_views import Clearing, Views
+from .conversation.adding import GrowingMessages
+from .conversation.admission import NO_TIME, STAMPED, admit, millis, stamp
+from .conversation.folding import invocation_part
+from .conversation.input import NotAMessageError, read_messages
+from .conversation.order import now
+from .conversation.prompt_memo import isolated
+from .conversation.views import Clearing, Views
 from .messages import Message, StepStartPart
-from .prompt_memo import isolated
 from .records import clean_kept
 from .signals import is_transient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .message_marks import ResponseMark
+    from .conversation.marks import ResponseMark
 
 __all__ = ["MessageList", "StoredChanges", "isolated"]
 

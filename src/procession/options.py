@@ -10,7 +10,7 @@ from .hook_functions import near_name
 from .model import ModelSettings
 from .records import clean_text
 from .request_context import RequestContext
-from .structured import asked_for
+from .structured.options import asked_for
 
 if TYPE_CHECKING:
     from .abort_signal import AbortSignal
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from .results import StepResult
     from .spans import Observer
-    from .structured import StructuredOutputOptions
+    from .structured.options import StructuredOutputOptions
 
 __all__ = [
     "ID",

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from .chunks import Chunk, Usage
+    from .engine.run_state import RunState
     from .messages import Message
     from .results import ResponseInfo, StepResult, Tripwire
-    from .run_state import RunState
 
     Obj = TypeVarWithDefault("Obj", default=Any)
 else:

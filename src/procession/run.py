@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
-from .object_chunk import elements
+from .engine.tape import Tape
 from .output import FullOutput, Obj
-from .tape import Tape
+from .structured.object_chunk import elements
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
     from types import TracebackType
 
     from .chunks import Chunk, Usage
-    from .loop import Loop
+    from .engine.loop import Loop
     from .message_list import MessageList
     from .results import ResponseInfo, StepResult, Tripwire
 

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 from msgspec import field
 
+from .conversation.prompt_parts import as_part, user_content
 from .errors import InputError, refuse
 from .ids import new_id
 from .messages import FilePart, Message, MessageContent, Part, TextPart
-from .prompt_parts import as_part, user_content
 from .records import Record, clean_json, clean_text, format_time, parse_time, plain
 
 __all__ = ["Signal", "is_transient", "rendered_parts", "repeats", "signal_content"]

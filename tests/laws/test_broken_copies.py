@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from procession import TripWire
-from procession.gate import Gate
-from procession.loop import Loop
+from procession.engine.gate import Gate
+from procession.engine.loop import Loop
+from procession.engine.pipeline import Chain
+from procession.engine.run_state import RunState
 from procession.message_list import MessageList
-from procession.pipeline import Chain
 from procession.processor import HOOKS
-from procession.run_state import RunState
 from tests.laws.checks import (
     LEAVING,
     TWO_STEPS,
@@ -133,13 +133,13 @@ async def test_a_verdict_that_is_lost_in_a_group(monkeypatch: pytest.MonkeyPatch
     def bare_only(error: Any) -> Any:
         return error if isinstance(error, TripWire) else None
 
-    monkeypatch.setattr("procession.pipeline.verdict_in", bare_only)
+    monkeypatch.setattr("procession.engine.pipeline.verdict_in", bare_only)
     await noticed(check_verdict("process_output_step", way="raised-in-group"))
 
 
 async def test_a_verdict_after_which_tools_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A verdict on a step is taken for an ordinary return."""
-    from procession import pipeline
+    from procession.engine import pipeline
 
     failed = pipeline.failed
 

@@ -1,5 +1,5 @@
 """The processors that come with the library."""
 
-from ..structuring import StructuredOutputProcessor
+from ..structured.second_model import StructuredOutputProcessor
 
 __all__ = ["StructuredOutputProcessor"]

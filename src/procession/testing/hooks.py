@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..chunks import Usage
+from ..engine.outbox import data_chunk, object_chunk
 from ..message_list import MessageList
 from ..messages import joined_text
-from ..outbox import data_chunk, object_chunk
 from ..processor import (
     HookArgs,
     ProcessInputArgs,

@@ -1,0 +1,377 @@
+"""The gate: the one place that every chunk passes on its way out.
+
+A chunk of the model enters, is offered to `process_output_stream` of each processor in order, and
+what comes out is delivered and folded into the answer. The argument objects are made once per
+processor and run, and refilled; plain hooks are called, async ones awaited, absent ones left out.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from ..chunks import Chunk, payload_from_json
+from ..errors import ProcessorError
+from ..processor import ProcessOutputStreamArgs
+from ..records import Record
+from .mending import mend_edited, mend_returned
+from .pipeline import failed
+from .tracks import ChunkTrack
+from .turns import IDLE, Turns
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from .pipeline import Link
+    from .run_state import RunState
+
+__all__ = ["PENDING", "Gate"]
+
+_log = logging.getLogger("procession")
+
+AGENT = "AGENT"
+_FRAMES = frozenset({"step-start", "response-metadata", "finish", "step-finish"})
+"""Chunks that hold nothing a hook's edit could spoil for others."""
+_OPEN = frozenset({"tool-call-approval", "tool-call-suspended", "tool-output-denied"})
+"""Chunks that say what becomes of a call."""
+_ENGINES = _FRAMES | _OPEN | {"start", "stream-start", "tripwire", "abort"}
+"""Chunks that only the engine makes."""
+_ALONE = _ENGINES | {"tool-call", "tool-result", "tool-error", "error"}
+"""Chunks that there is one of."""
+_ALL = frozenset({"step-start", "text-delta", "step-finish"})
+"""Who drops these lets nothing of a step pass."""
+_CONTENT = ("text-", "reasoning-", "source", "file", "tool-call")
+"""What the types of chunks begin with of which the answer is made."""
+PENDING: Any = object()
+"""What `Gate.ask` returns when there is something to wait for."""
+
+
+class StreamParts(Sequence[Chunk]):
+    """`stream_parts`: one growing list, shared by all processors, that cannot be written to."""
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self, chunks: list[Chunk]) -> None:
+        self._chunks = chunks
+
+    @overload
+    def __getitem__(self, index: int) -> Chunk: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Chunk]: ...
+    def __getitem__(self, index: int | slice) -> Chunk | list[Chunk]:
+        return self._chunks[index]
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return iter(self._chunks)
+
+
+class _Post:
+    """One processor's post at the gate: its hook and its argument object."""
+
+    __slots__ = ("args", "dropped", "hook", "is_async", "link", "position", "takes_data", "track")
+
+    def __init__(
+        self,
+        position: int,
+        link: Link,
+        args: ProcessOutputStreamArgs[Any],
+        track: ChunkTrack | None,
+    ) -> None:
+        self.position = position
+        self.link = link
+        self.hook = track.watch(link.hook, link.is_async) if track else link.hook
+        self.is_async = link.is_async
+        self.takes_data = link.process_data_parts
+        self.args = args
+        self.track = track
+        self.dropped: set[str] = set()
+        """The types of the chunks that it let no one see."""
+
+
+class Gate:
+    """Offers chunks to a run's stream processors and hands on what they let through."""
+
+    __slots__ = (
+        "_attempt",
+        "_keeps_parts",
+        "_posts",
+        "_run",
+        "_serving",
+        "_stopped",
+        "is_open",
+        "is_plain",
+        "late",
+        "seen",
+        "turns",
+        "writes",
+    )
+
+    def __init__(self, run: RunState) -> None:
+        self._run = run
+        self.seen: list[Chunk] = []
+        """Every chunk as it entered the chain (R-121); stays empty without processors."""
+        self.writes = run.pipeline.process_output_stream.writes
+        self.is_open = not run.pipeline.process_output_stream
+        """Whether nobody stands here: chunks need not be offered."""
+        self.turns = Turns()
+        self.late: deque[tuple[Chunk, int, asyncio.Future[None] | None]] = deque()
+        """Written chunks that wait for their turn, each with the post of its writer."""
+        self._serving = False
+        self._attempt = run.retry_count
+        chain = run.chain_of_stream()
+        self.is_plain = not any(link.is_async for link in chain)
+        """Whether `ask` can be of use."""
+        self._keeps_parts = any(link.looks_back for link in chain)
+        self._stopped: tuple[_Post, Any] | None = None
+        self._posts = [self._post(i, link) for i, link in enumerate(chain)]
+
+    def _post(self, position: int, link: Link) -> _Post:
+        run = self._run
+        writer = run.outbox.writer(after=position)
+        args = run.args(ProcessOutputStreamArgs, writer)
+        args.stream_parts = StreamParts(self.seen)
+        run.refill(args, link)
+        track = ChunkTrack(link.processor_id) if run.observer else None
+        return _Post(position, link, args, track)
+
+    def join(self, link: Link) -> None:
+        """A processor takes its post behind all others; its hook is in the pipeline already."""
+        self._posts.append(self._post(len(self._posts), link))
+        self.writes = self.writes or link.may_write
+        self.is_open = False
+        self.is_plain = self.is_plain and not link.is_async
+        self._keeps_parts = self._keeps_parts or link.looks_back
+
+    # ── passing ────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, chunk: Chunk) -> Any:
+        """`offer` for a piece of text, where all hooks are plain and let it pass.
+
+        `PENDING`: one of them did something else, or there is one that waits; see `finish`.
+        """
+        run = self._run
+        self._stopped = None
+        if self.turns.at != IDLE or run.retry_count != self._attempt or run.halt is not None:
+            return PENDING
+        if self._keeps_parts:
+            self.seen.append(_frozen(chunk))
+        for post in self._posts:
+            args = post.args
+            args.part = chunk
+            try:
+                returned = post.hook(args)
+            except BaseException as error:
+                returned = _Raised(error)
+            if returned is not chunk or args.verdict is not None:
+                self._stopped = post, returned
+                return PENDING
+        return chunk
+
+    async def finish(self, chunk: Chunk) -> Chunk | None:
+        """`offer` for a chunk for which `ask` was not enough."""
+        if self._stopped is None:
+            return await self.offer(chunk)
+        post, returned = self._stopped
+        made = await self._made(post, returned, chunk)
+        return None if made is None else await self.offer(made, after=post.position)
+
+    async def through(self, chunk: Chunk, *, after: int = -1) -> Chunk | None:
+        """`offer`, and what hooks have edited in place is mended."""
+        passed = await self.offer(chunk, after=after)
+        if passed is chunk and self._posts and chunk.type not in _FRAMES:
+            mend_edited(chunk)
+        return passed
+
+    # One frame for a chunk, not several: the loop is written out.
+    async def offer(self, chunk: Chunk, *, after: int = -1) -> Chunk | None:  # noqa: C901
+        """Pass a chunk through the chain, from the post behind `after`; `None`: it was dropped."""
+        posts, turns = self._posts, self.turns
+        if not posts:
+            return chunk
+        if turns.at > after:
+            await turns.free(after)
+        if after < 0:
+            self._note(chunk)
+        else:
+            posts = posts[after + 1 :]
+        outside = turns.at
+        part: Chunk | None = chunk
+        is_data = chunk.type.startswith("data-")
+        for post in posts:
+            if is_data and not post.takes_data:
+                continue
+            args = post.args
+            args.part = part
+            try:
+                if post.is_async:
+                    position = turns.at = post.position
+                    returned: Any = await post.hook(args)
+                    if turns.at != position:
+                        await turns.free(position)  # what the hook has left behind goes first
+                    if outside >= 0:
+                        outside = turns.around(outside)
+                    turns.at = outside
+                else:
+                    returned = post.hook(args)
+            except BaseException as error:
+                if post.is_async:
+                    turns.leave(post.position, outside)
+                await failed(self._run, post.link, args, error)
+            if returned is not part or args.verdict is not None:
+                part = await self._made(post, returned, part)
+                if part is None:
+                    break
+                is_data = part.type.startswith("data-")
+        if turns.waiting:
+            turns.wake()
+        if self._run.halt is not None:
+            raise self._run.halt
+        return part
+
+    def _note(self, chunk: Chunk) -> None:
+        """A chunk enters the chain."""
+        if self._keeps_parts:
+            self.seen.append(_frozen(chunk))
+        if self._run.retry_count != self._attempt:
+            self._attempt = self._run.retry_count
+            for post in self._posts:
+                post.args.retry_count = self._attempt
+
+    async def _made(self, post: _Post, returned: Any, part: Chunk) -> Chunk | None:
+        """Something else than the chunk offered, made to belong to this run (R-122 to R-130)."""
+        turns, position = self.turns, post.position
+        outside, turns.at = turns.at, position
+        try:
+            returned = await _awaited(post, returned)
+        except BaseException as error:
+            turns.leave(position, outside)
+            await failed(self._run, post.link, post.args, error)
+        try:
+            if returned and returned.__class__ in (list, tuple):
+                returned = await self._several(post, returned, part)
+            elif returned is not None and returned is not part:
+                returned = self._fitting(post, returned, part)
+            await turns.free(position)
+        finally:
+            turns.leave(position, outside)
+        if returned is None:
+            self._dropped(post, part)
+        return returned
+
+    def _dropped(self, post: _Post, part: Chunk) -> None:
+        """The likeliest mistake of a stream hook is a forgotten return: say so, once a run."""
+        post.dropped.add(part.type)
+        if part.type != "step-finish" or not post.dropped.issuperset(_ALL):
+            return
+        step = self._run.step
+        if step is not None and not step.answer.text():
+            _log.warning(
+                "processor %r returned None from process_output_stream for every chunk of a step, "
+                "so that nobody saw any: `return args.part` lets a chunk pass",
+                post.link.processor_id,
+            )
+
+    async def _several(self, post: _Post, returned: Sequence[Any], part: Chunk) -> Chunk:
+        """Several chunks for one: the last one goes on in its place, the others before it."""
+        made = [self._fitting(post, chunk, part) for chunk in returned]
+        for chunk in made[:-1]:
+            if chunk.type == part.type and part.type in _ALONE:
+                raise _wrong(post, f"returned {part.type!r} within a list: it can only be the last")
+        for chunk in made[:-1]:
+            await self._run.deliver_written(chunk, post.position)
+        return made[-1]
+
+    def _fitting(self, post: _Post, returned: Any, part: Chunk) -> Chunk:
+        if not isinstance(returned, Chunk):
+            raise _wrong(
+                post, f"must return a chunk, a list of chunks, or None, not {_kind(returned)}"
+            )
+        payload: Any = returned.payload
+        if payload.__class__ is dict:
+            returned.payload = payload_from_json(returned.type, payload)
+        problem = mend_returned(returned)
+        if problem is not None:
+            raise _wrong(post, f"returned a chunk that cannot be used: {problem}")
+        if returned.type != part.type:
+            self._check_type(post, returned.type, part.type)
+        if not returned.type.startswith("data-"):
+            returned.run_id = returned.run_id or self._run.run_id
+            returned.from_ = returned.from_ or part.from_ or AGENT
+        return returned
+
+    def _check_type(self, post: _Post, kind: str, offered: str) -> None:
+        """Only some types can take the place of another."""
+        if kind in _ENGINES:
+            raise _wrong(post, f"returned a {kind!r} chunk: only the engine makes these")
+        if self._run.answer is None and kind.startswith(_CONTENT):
+            raise _wrong(
+                post,
+                f"returned a {kind!r} chunk for {offered!r}: the model's answer is complete; "
+                "let go of what you hold back when its block ends",
+            )
+
+    # ── one at a time ──────────────────────────────────────────────────────────────────────────
+
+    async def let_in(self) -> None:
+        """Let pass what was written while the way was taken."""
+        if self._serving:
+            return
+        self._serving = True
+        try:
+            while self.late and self.late[0][1] >= self.turns.at:
+                chunk, after, told = self.late.popleft()
+                await self._run.deliver_written(chunk, after)
+                if told is not None:
+                    self._run.outbox.tell_later(told)
+        finally:
+            self._serving = False
+
+    def tracks(self) -> list[ChunkTrack]:
+        """What each processor did with the chunks since the last call; for the observer."""
+        return [post.track.taken() for post in self._posts if post.track is not None]
+
+
+def _wrong(post: _Post, problem: str) -> ProcessorError:
+    return ProcessorError(post.link.processor_id, "process_output_stream", problem)
+
+
+def _kind(value: Any) -> str:
+    return "an empty list" if value == [] else type(value).__name__
+
+
+async def _awaited(post: _Post, returned: Any) -> Any:
+    """What a hook has come to; raises what it raised, or swallowed."""
+    if returned.__class__ is _Raised:
+        raise returned.error
+    if inspect.isawaitable(returned):
+        returned = await returned
+    if post.args.verdict is not None:
+        raise post.args.verdict
+    return returned
+
+
+class _Raised:
+    """What a plain hook raised; telling of a verdict may have to be awaited."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+
+def _frozen(chunk: Chunk) -> Chunk:
+    """The chunk as it is now: processors may change the one they are handed in place."""
+    kept = _copied(chunk)
+    if kept.payload is not None:
+        kept.payload = _copied(kept.payload)
+    return kept
+
+
+# What `copy.copy` would call after looking for it; the look-up costs more than the copy.
+_copied: Callable[[Any], Any] = getattr(Record, "__copy__")  # noqa: B009

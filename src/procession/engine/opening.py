@@ -1,0 +1,337 @@
+"""Opening a run: everything is resolved once, the message list is filled, `process_input` runs."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from ..errors import ConfigurationError, InputError, TripWire
+from ..extension import Around, Opening, joined
+from ..ids import new_id
+from ..message_list import MessageList
+from ..options import (
+    CALLBACKS,
+    ID,
+    ContinueOptions,
+    RequestScope,
+    check_options,
+    count,
+    is_id,
+)
+from ..processor import ProcessInputArgs, check_processors, processor
+from ..request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY, RequestContext
+from ..run import Run
+from ..tools import tool_map
+from ..waiting import fingerprint
+from .closing import blocked_in_input, settle
+from .interruption import Interruption
+from .loop import Loop
+from .pipeline import Chain, Link, Pipeline, fold, verdict_in
+from .response import find_call
+from .returns import apply_messages
+from .run_state import RunState
+from .suspending import mark_allowed
+
+if TYPE_CHECKING:
+    from ..abort_signal import AbortSignal
+    from ..agent import Agent
+    from ..waiting import Decision, Waiting
+    from .step import Step
+
+__all__ = ["continue_run", "open_run"]
+
+DEFAULT_ERROR_RETRIES = 10
+LISTS = ("input_processors", "output_processors", "error_processors")
+_LISTED = frozenset(LISTS)
+_TAKEN = frozenset(
+    {
+        "abort_signal",
+        "hide_signals",
+        "include_raw_chunks",
+        "max_retries",
+        "max_steps",
+        "observer",
+        "provider_options",
+        "require_tool_approval",
+        "structured_output",
+        "tool_choice",
+    }
+)
+"""The options that a run has under the same name."""
+
+
+async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, streaming: bool) -> Run:
+    """Start a run; it has gone as far as `process_input` when this returns (R-039, R-040)."""
+    check_options(options)
+    context, thread, resource = _identity(options)
+    run = RunState(MessageList(thread, resource), context)
+    run.agent_id = agent.id
+    run.run_id = options.get("run_id") or new_id()
+    run.message_id = new_id()
+    run.streaming = streaming
+    run.max_retries = agent.max_retries
+    run.models = agent.models
+    run.observer = agent.observer
+    run.options = options
+    run.waiting_calls = agent.waiting_calls
+    _take_options(run, options)
+    run.interruption = Interruption(run.abort_signal)
+    try:
+        await _model_and_tools(agent, run)
+        run.extensions = agent.extensions
+        await _set_up(agent, run, options)
+        await _fill(agent, run, given, options)
+        if run.abort_signal is not None:
+            _listen_to_signal(run, run.abort_signal)
+        if run.pipeline.process_input:
+            await _process_input(run)
+    except BaseException as error:
+        given = verdict_in(error)  # of a function of the request, or of an extension
+        wire = given or run.given  # else: cancelled while `on_violation` was told of it
+        if wire is not None:
+            blocked_in_input(run, wire)
+        else:
+            run.status = "failed"
+        if given is None:
+            await settle(run)  # what an extension has begun, it is told the end of
+            raise
+    return Run(Loop(run))
+
+
+async def continue_run(
+    agent: Agent,
+    run_id: str,
+    tool_call_id: str | None,
+    decide: Callable[[Waiting], Decision],
+    options: Mapping[str, Any],
+    *,
+    streaming: bool,
+) -> Run:
+    """Go on with a run that waits: one of its calls has been decided (R-571).
+
+    `process_input` does not run again: the run is where it was. Raises `InputError` when no such
+    call waits, or when its arguments are no longer those that were shown.
+    """
+    check_options(options, known=ContinueOptions)
+    kept, tool_call_id = agent.waiting_calls.find(run_id, tool_call_id)
+    held = kept.step.waiting[tool_call_id]
+    decision = decide(held)
+    run = RunState(kept.carried["message_list"], kept.carried["request_context"])
+    run.take_up(kept.carried)
+    part = find_call(run, tool_call_id)
+    if decision.allowed and (part is None or fingerprint(part.tool_invocation.args) != held.shown):
+        raise InputError(
+            f"the arguments of tool call {tool_call_id!r} have changed since they were shown, so "
+            f"nobody has approved them: decline the call"
+        )
+    agent.waiting_calls.take(kept)
+    run.streaming = streaming
+    run.extensions = agent.extensions
+    _take_options(run, options)
+    run.interruption = Interruption(run.abort_signal)
+    try:
+        await _set_up(agent, run, run.options)
+    except BaseException:
+        agent.waiting_calls.keep(kept, until=kept.until)  # nothing of the call has begun
+        run.status = "failed"
+        await settle(run)
+        raise
+    run.gate.seen.extend(kept.seen)
+    step: Step = kept.step.continued(tool_call_id, decision)
+    run.step, run.step_number = step, step.number
+    if part is not None and decision.allowed:
+        mark_allowed(part.tool_invocation)
+    if run.abort_signal is not None:
+        _listen_to_signal(run, run.abort_signal)
+    return Run(Loop(run))
+
+
+async def _set_up(agent: Agent, run: RunState, options: Mapping[str, Any]) -> None:
+    """The processors of a run, and what depends on them."""
+    run.pipeline = await _pipeline(agent, run, options)
+    run.retry_budget = _budget(agent, options, run.pipeline)
+    run.step_chain = _step_chain(run.pipeline, options.get("prepare_step"))
+
+
+async def _process_input(run: RunState) -> None:
+    args = run.args(ProcessInputArgs)
+    args.writer = None
+    try:
+        await fold(run, run.pipeline.process_input, args, apply_messages)
+    except TripWire as wire:
+        blocked_in_input(run, wire)
+
+
+def _identity(options: Mapping[str, Any]) -> tuple[RequestContext, str | None, str | None]:
+    """The request context, and the ids of thread and resource (R-809, R-816)."""
+    asked = options.get("request_context")
+    memory: Mapping[str, Any] | None = options.get("memory")
+    if not asked and not memory:
+        return RequestContext(), None, None
+    context = asked if isinstance(asked, RequestContext) else RequestContext(asked)
+    memory = memory or {}
+    thread: Any = memory.get("thread")
+    if isinstance(thread, Mapping):
+        thread = cast("Mapping[str, Any]", thread).get("id")
+    thread = context.get(MASTRA_THREAD_ID_KEY) or thread
+    resource = context.get(MASTRA_RESOURCE_ID_KEY) or memory.get("resource")
+    ids: dict[str, str] = {}
+    for key, name, value in (
+        (MASTRA_THREAD_ID_KEY, "thread", thread),
+        (MASTRA_RESOURCE_ID_KEY, "resource", resource),
+    ):
+        if value and not is_id(value):
+            kind = type(value).__name__
+            raise ConfigurationError(
+                f"the id of the {name}, in memory or request_context, must be {ID}; got {kind}"
+            )
+        if value:
+            ids[key] = value
+    return context.for_run(ids), ids.get(MASTRA_THREAD_ID_KEY), ids.get(MASTRA_RESOURCE_ID_KEY)
+
+
+async def resolved(value: Any, scope: RequestScope) -> Any:
+    """A value, or what a function of the request makes of it."""
+    if inspect.isroutine(value) or (callable(value) and not isinstance(value, type)):
+        if not hasattr(value, "stream"):  # a model object may be callable too
+            value = value(scope)
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _model_and_tools(agent: Agent, run: RunState) -> None:
+    """Those of the agent; a function of the request is asked once."""
+    run.model, run.model_is_object = agent.fixed_model, agent.fixed_model is not None
+    if not run.model_is_object:
+        run.model = await resolved(agent.model, RequestScope(run.request_context))
+    if agent.fixed_tools is not None:
+        run.tools = agent.fixed_tools
+    else:
+        run.tools = tool_map(await resolved(agent.tools, RequestScope(run.request_context)))
+
+
+def _take_options(run: RunState, options: Mapping[str, Any]) -> None:
+    """What the call was given, checked before, takes the place of what a run has by itself."""
+    for name, value in options.items():
+        if name in _TAKEN:
+            setattr(run, name, value)
+        elif name == "model_settings":
+            run.model_settings = value or {}
+        elif name == "active_tools" and value is not None:
+            run.active_tools = list(value)
+        elif name in CALLBACKS and value is not None:
+            run.callbacks[name] = value
+        elif name == "stop_when" and value is not None:
+            run.stop_when = [value] if callable(value) else list(value)
+
+
+async def _pipeline(agent: Agent, run: RunState, options: Mapping[str, Any]) -> Pipeline:
+    """The call's processors, compiled. `None` for a list means that it was not given (R-017)."""
+    own = agent.compiled
+    if own is not None and _LISTED.isdisjoint(options):
+        return own
+    scope = RequestScope(run.request_context)
+    lists: list[list[Any]] = []
+    for kind in LISTS:
+        asked = options.get(kind)
+        entries = await resolved(getattr(agent, kind) if asked is None else asked, scope)
+        lists.append(check_processors(entries, kind))
+    run.options = {**options, **dict(zip(LISTS, lists, strict=True))}  # should the run wait
+    inputs, outputs, errors = lists
+    opening = Opening(
+        run_id=run.run_id,
+        agent_id=agent.id,
+        request_context=run.request_context,
+        message_list=run.message_list,
+    )
+    around = [await _around(extension, opening) for extension in agent.extensions]
+    for added in around:
+        inputs = joined(added.before_input, inputs, added.after_input)
+        outputs = joined(added.before_output, outputs, added.after_output)
+    automatic = [entry for added in around for entry in added.error]
+    pipeline = Pipeline(inputs, outputs, joined((), errors, automatic))
+    pipeline.has_error_processors = bool(errors)  # R-220: the automatic ones do not count
+    return pipeline
+
+
+async def _around(extension: Any, opening: Opening) -> Around:
+    added = extension.extend(opening)
+    added = await added if inspect.isawaitable(added) else added
+    if isinstance(added, Around):
+        return added
+    raise ConfigurationError(
+        f"extension {type(extension).__name__}: extend() must give an Around, "
+        f"not {type(added).__name__}"
+    )
+
+
+def _budget(agent: Agent, options: Mapping[str, Any], pipeline: Pipeline) -> int:
+    """How many retries the call has, for all who may ask for one (R-212, R-213)."""
+    asked = options.get("max_processor_retries")
+    if asked is None:
+        asked = agent.max_processor_retries
+    if asked is not None:
+        return count("max_processor_retries", asked)
+    return DEFAULT_ERROR_RETRIES if pipeline.has_error_processors else 0
+
+
+def _step_chain(pipeline: Pipeline, prepare: Callable[..., Any] | None) -> Chain:
+    if prepare is None:
+        return pipeline.process_input_step
+    last = Link(processor(id="prepare-step", process_input_step=prepare), "process_input_step")
+    return Chain.joined(pipeline.process_input_step, last)
+
+
+async def _fill(agent: Agent, run: RunState, given: Any, options: Mapping[str, Any]) -> None:
+    """Instructions, the caller's system text, context, input (R-039, R-350)."""
+    messages, shared = run.message_list, _may_share(run)
+    instructions = options.get("instructions", agent.instructions)
+    if instructions is not None and not isinstance(instructions, str | Mapping | list):
+        instructions = await resolved(instructions, RequestScope(run.request_context))
+    _add("instructions", messages.add_system, instructions)
+    _add("system", messages.add_system, options.get("system"), "user-provided")
+    if "context" in options:
+        _add("context", messages.receive, options["context"], "context", shared=shared)
+    _add("input", messages.receive, _not_empty(given), "input", shared=shared)
+
+
+def _add(place: str, add: Callable[..., Any], *given: Any, **how: Any) -> None:
+    """Add messages; an error says where these were given."""
+    try:
+        add(*given, **how)
+    except InputError as error:
+        raise type(error)(f"{place}: {error}") from None
+    except RecursionError:
+        raise InputError(f"{place}: a value is nested too deeply, or contains itself") from None
+
+
+def _not_empty(given: Any) -> Any:
+    """The input, which must say something: a list that holds nothing does not."""
+    if isinstance(given, Iterator):
+        given = list(cast("Iterator[Any]", given))
+    if isinstance(given, list | tuple):
+        empty = all(entry is None for entry in cast("Sequence[Any]", given))
+    else:
+        empty = given is None or (isinstance(given, str) and not given)
+    if empty:
+        raise InputError("the input is empty: give a text, a message, or a list of messages")
+    return cast("Any", given)
+
+
+def _may_share(run: RunState) -> bool:
+    """Whether no hook, tool or extension of this run could edit the caller's own messages."""
+    messages = run.message_list
+    alone = run.pipeline.is_empty and not run.tools and not run.extensions
+    return alone and not messages.thread_id and not messages.resource_id
+
+
+def _listen_to_signal(run: RunState, signal: AbortSignal) -> None:
+    """A fired signal wakes the wait for the model, from whatever thread it is fired."""
+    events = asyncio.get_running_loop()
+
+    def wake() -> None:
+        if not events.is_closed():
+            events.call_soon_threadsafe(run.interruption.interrupt)
+
+    run.on_release = signal.add_callback(wake)

@@ -1,0 +1,325 @@
+"""Ordered processors, compiled once: for each hook the processors that have it, and THE fold.
+
+Absent hooks cost nothing: a chain holds only processors that have the hook, with the bound method
+and whether it is async already known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from copy import copy
+from functools import lru_cache
+from time import perf_counter
+from types import AsyncGeneratorType, GeneratorType
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from ..errors import ProcessorError, TripWire
+from ..hook_functions import check_hook
+from ..processor import (
+    ERROR_HOOKS,
+    HOOKS,
+    INPUT_HOOKS,
+    OUTPUT_HOOKS,
+    HookArgs,
+    ProcessorViolation,
+    check_processors,
+)
+from ..spans import Span
+from ..writing import may_look_back, may_write
+
+if TYPE_CHECKING:
+    from .run_state import RunState
+
+__all__ = ["Chain", "Link", "Pipeline", "failed", "fold", "sign", "verdict_in"]
+
+_log = logging.getLogger("procession")
+
+_LISTS = {
+    "input_processors": INPUT_HOOKS,
+    "output_processors": OUTPUT_HOOKS,
+    "error_processors": ERROR_HOOKS,
+}
+
+
+class Link:
+    """One processor's place in the chain of one hook."""
+
+    __slots__ = (
+        "hook",
+        "is_async",
+        "looks_back",
+        "may_write",
+        "name",
+        "process_data_parts",
+        "processor",
+        "processor_id",
+    )
+
+    def __init__(self, processor: Any, name: str) -> None:
+        self.processor = processor
+        self.processor_id: str = processor.id
+        self.name = name
+        self.hook: Callable[[Any], Any] = getattr(processor, name)
+        check_hook(self.processor_id, name, self.hook)
+        self.is_async = inspect.iscoroutinefunction(self.hook)
+        # A plain hook on the chunk path is never worth a task: what its awaitable writes is
+        # delivered when it returns.
+        beside = self.is_async or name != "process_output_stream"
+        self.may_write = beside and may_write(self.hook)
+        self.looks_back = name == "process_output_stream" and may_look_back(self.hook)
+        self.process_data_parts = bool(getattr(processor, "process_data_parts", False))
+
+
+class Chain(tuple[Link, ...]):
+    """The links of one hook, in list order (R-015)."""
+
+    writes: bool
+    """Whether one of the hooks may write to the client while it runs."""
+
+    @classmethod
+    def of(cls, processors: Iterable[Any], name: str) -> Chain:
+        """The processors that have the hook `name`."""
+        chain = cls(Link(p, name) for p in processors if callable(getattr(p, name, None)))
+        chain.writes = any(link.may_write for link in chain)
+        return chain
+
+    @classmethod
+    def joined(cls, chain: Chain, last: Link) -> Chain:
+        """`chain` with one more link behind it."""
+        made = cls((*chain, last))
+        made.writes = chain.writes or last.may_write
+        return made
+
+    @classmethod
+    def single(cls, link: Link, *, writes: bool) -> Chain:
+        """A chain of one link."""
+        made = cls((link,))
+        made.writes = writes
+        return made
+
+
+class Pipeline:
+    """The compiled processors of an agent or a call; immutable, shared by concurrent runs."""
+
+    __slots__ = (
+        *HOOKS,
+        "changes_messages",
+        "has_error_processors",
+        "is_empty",
+        "lets_writers_out",
+    )
+
+    process_input: Chain
+    process_input_step: Chain
+    process_llm_request: Chain
+    process_llm_response: Chain
+    process_output_stream: Chain
+    process_output_step: Chain
+    process_tool_result: Chain
+    process_output_result: Chain
+    process_api_error: Chain
+
+    def __init__(
+        self,
+        input_processors: Iterable[Any],
+        output_processors: Iterable[Any],
+        error_processors: Iterable[Any],
+    ) -> None:
+        ins = check_processors(input_processors, "input_processors")
+        outs = check_processors(output_processors, "output_processors")
+        errors = check_processors(error_processors, "error_processors")
+        for (where, names), processors in zip(_LISTS.items(), (ins, outs, errors), strict=True):
+            at_work: set[int] = set()
+            for name in names:
+                chain = Chain.of(processors, name)
+                setattr(self, name, chain)
+                at_work.update(id(link.processor) for link in chain)
+            for entry in processors:
+                if id(entry) not in at_work:
+                    _tell_misplaced(entry.id, type(entry).__name__, where)
+        for processors in (ins, outs, errors):
+            for index, entry in enumerate(processors):
+                with suppress(AttributeError):  # it may be frozen: the index is a courtesy
+                    entry.processor_index = index
+        self.has_error_processors = bool(errors)
+        self.changes_messages = any(getattr(self, name) for name in HOOKS)
+        """Whether some hook could change the message list."""
+        links = [link for name in HOOKS for link in getattr(self, name)]
+        self.lets_writers_out = any(may_write(link.hook) for link in links)
+        """Whether some hook could write, even long after it has returned."""
+        self.is_empty = not (ins or outs or errors)
+
+    def joined(self, link: Link) -> Pipeline:
+        """A copy with one more processor, last in the chain of its hook."""
+        made = copy(self)
+        setattr(made, link.name, Chain.joined(getattr(self, link.name), link))
+        made.lets_writers_out = self.lets_writers_out or link.may_write
+        return made
+
+
+@lru_cache(maxsize=256)  # told once, though lists may be compiled with every call
+def _tell_misplaced(processor_id: str, kind: str, where: str) -> None:
+    """Say that a processor has no hook of its list, which is allowed, but hardly meant (R-014)."""
+    _log.warning(
+        "processor %r (%s) does nothing in %s: it has none of the hooks that run there (%s)",
+        processor_id,
+        kind,
+        where,
+        ", ".join(_LISTS[where]),
+    )
+
+
+Apply = Callable[["RunState", Link, Any, Any], None]
+"""What becomes of a hook's return: called with the run, the link, its arguments and the value."""
+
+
+async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -> None:
+    """Call the hook of each processor in order; what it returns is applied before the next one.
+
+    This is the only place that calls hooks, but for the gate, which does the same per chunk. A
+    verdict leaves as `TripWire` with the processor's id, after its `on_violation` was told; any
+    other exception leaves as it is.
+    """
+    observer, pick = run.observer, args.pick_fixed
+    for link in chain:
+        run.refill(args, link)
+        if args.renew is not None:
+            args.renew()
+        given = () if pick is None else pick(args)
+        started = perf_counter() if observer else 0.0
+        try:
+            returned: Any = link.hook(args)
+            if link.is_async or (returned is not None and inspect.isawaitable(returned)):
+                returned = await returned
+            stop = args.verdict or run.halt
+            if stop is not None:
+                raise stop  # the hook has swallowed it
+            if pick is not None and pick(args) != given:
+                _refuse_assigned(link, args, given, returned)
+            if returned is not None:
+                _refuse_generator(link, returned)
+                apply(run, link, args, returned)
+        except BaseException as error:
+            if observer:
+                _report(run, link, started, args.verdict or error)
+            await failed(run, link, args, error)
+        if observer:
+            _report(run, link, started, None, changed=returned is not None)
+
+
+def _refuse_assigned(
+    link: Link, args: HookArgs[Any], given: tuple[Any, ...], returned: Any
+) -> None:
+    """What was assigned to an argument changes nothing, and what it was to hide would go on.
+
+    A prompt may be kept there on its way to being returned.
+    """
+    for name, value in zip(args.fixed, given, strict=False):
+        if getattr(args, name) is not value and (name != "prompt" or returned is None):
+            problem = f"assigned to args.{name}, which changes nothing: {args.instead}"
+            raise ProcessorError(link.processor_id, link.name, problem)
+
+
+def _refuse_generator(link: Link, returned: Any) -> None:
+    """A hook wrapped so that its `yield` was not seen when it was compiled has not run."""
+    if isinstance(returned, GeneratorType | AsyncGeneratorType):
+        problem = "returned a generator, which runs nothing: it must not have a `yield` in it"
+        raise ProcessorError(link.processor_id, link.name, problem)
+
+
+async def failed(run: RunState, link: Link, args: HookArgs[Any], error: BaseException) -> NoReturn:
+    """A hook did not return: what it raised, or the verdict that it had given before, leaves.
+
+    A verdict holds whatever the hook raised in its place, but a cancellation is passed on: the run
+    is over then, and ends with the verdict that was noted.
+    """
+    wire = verdict_in(error) or args.verdict
+    args.verdict = None  # it is known now, and what is written meanwhile is judged anew
+    if wire is None:
+        if isinstance(error, Exception):
+            error.add_note(f"raised in {link.name} of processor {link.processor_id!r}")
+            run.hook_error = error
+        raise error
+    if wire is not run.halt:  # else: told when it was given, by another processor
+        # A verdict raised by user code is that of the processor whose hook was running (R-172).
+        sign(wire, link.processor_id, "processor")
+        run.given = run.given or wire
+        if isinstance(error, GeneratorExit):
+            raise error  # nothing can be awaited any more
+        await announce(link, wire)
+    if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+        raise error
+    raise wire from None
+
+
+def _is_cancelled() -> bool:
+    """Whether the task is asked to end; one that waits for a cancelled one is not."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _report(
+    run: RunState, link: Link, started: float, error: BaseException | None, changed: bool = False
+) -> None:
+    wire = verdict_in(error) if error else None
+    outcome = "changed" if changed else "ok"
+    if error is not None:
+        outcome = "failed" if wire is None else "retry" if wire.retry else "tripped"
+    assert run.observer is not None
+    run.observer.span(
+        Span(
+            kind="hook",
+            name=link.name,
+            run_id=run.run_id,
+            processor_id=link.processor_id,
+            step_number=run.step_number,
+            attempt=run.retry_count,
+            seconds=perf_counter() - started,
+            outcome=outcome,
+            detail={"reason": wire.reason} if wire else None,
+        )
+    )
+
+
+def verdict_in(error: BaseException | None) -> TripWire | None:
+    """The verdict that `error` is or holds: task groups wrap it in an exception group."""
+    if isinstance(error, TripWire):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
+            found = verdict_in(inner)
+            if found is not None:
+                return found
+    return None
+
+
+def sign(wire: TripWire, name: str, kind: str) -> None:
+    """A verdict that does not say so itself: who gave it, and that there was one."""
+    wire.processor_id = wire.processor_id or name
+    wire.reason = wire.reason or f"blocked by {kind} {wire.processor_id!r}"
+
+
+async def announce(link: Link, wire: TripWire) -> None:
+    """Tell the processor's `on_violation` of a verdict; its errors count for nothing.
+
+    The callback is done before the verdict takes effect (R-186).
+    """
+    tell = getattr(link.processor, "on_violation", None)
+    if tell is None:
+        return
+    violation = ProcessorViolation(
+        processor_id=wire.processor_id or link.processor_id,
+        message=wire.reason,
+        detail=wire.metadata,
+    )
+    try:
+        told = tell(violation)
+        if inspect.isawaitable(told):
+            await told
+    except BaseException as error:
+        if not isinstance(error, Exception) and verdict_in(error) is None:
+            raise

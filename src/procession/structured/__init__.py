@@ -1,0 +1,1 @@
+"""Objects instead of text: forms of schemas, JSON as it comes, and the processor that reads it."""

@@ -1,0 +1,157 @@
+"""Structured output: the object in an answer, read while it comes, checked when it is complete.
+
+Two processors, last in the line, so that the object is made of the text as all others left it.
+`AnswerReader` reads the model's own JSON; `StructuredOutputProcessor` has another model turn the
+answer into JSON. `attend` puts them in line when a step asks for an object.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from ..engine.asking import ModelFailure
+from ..engine.pipeline import Link
+from ..errors import StructuredOutputError
+from .object_chunk import ObjectChunk, Validated
+from .options import asked_for
+from .rules import ID, Asking, ask_again, in_its_place, last_text
+from .second_model import Structurer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..chunks import Chunk, FinishPayload
+    from ..engine.run_state import RunState
+    from ..engine.step import Step
+    from ..hook_args import (
+        ProcessLLMRequestArgs,
+        ProcessOutputResultArgs,
+        ProcessOutputStreamArgs,
+    )
+    from .options import Asked
+    from .partial_json import JSONReader
+
+__all__ = ["attend"]
+
+_DONE = frozenset({"retry", "error", "aborted"})
+"""How a step ends that has no answer to read."""
+
+
+class AnswerReader(Asking):
+    """Reads the object from the JSON that the model answers with (R-560 to R-567)."""
+
+    def process_llm_request(self, args: ProcessLLMRequestArgs[Any]) -> Any:
+        """Tell the schema in the system message (R-567)."""
+        asked = self.now(args)
+        if asked is None or asked.model is not None or not asked.injects:
+            return None
+        prompt = args.prompt
+        if prompt and prompt[0]["role"] == "system":
+            prompt[0] = {**prompt[0], "content": f"{prompt[0]['content']}\n\n{asked.told()}"}
+        else:
+            prompt.insert(0, {"role": "system", "content": asked.told()})
+        return {"prompt": prompt}
+
+    def process_output_stream(self, args: ProcessOutputStreamArgs[Any]) -> Any:
+        """An `object` chunk before the text that brought more of it; the result at the end."""
+        part, state = args.part, args.state
+        kind = part.type
+        if kind == "text-delta":
+            reader: JSONReader | None = state["open"].get(part.payload.id)
+            if reader is None:
+                reader = self._reader(args, part)
+            if reader is not None and reader.feed(part.payload.text):
+                return [ObjectChunk.of("object", reader.value(), run_id=args.run_id), part]
+        elif kind == "text-end":
+            state["open"].pop(part.payload.id, None)
+        elif kind == "step-finish":
+            return self._judged(args, part)
+        return part
+
+    def _reader(self, args: ProcessOutputStreamArgs[Any], part: Chunk) -> JSONReader | None:
+        asked = self.now(args)
+        if asked is None or asked.model is not None:
+            return None
+        reader = args.state["open"][part.payload.id] = asked.reader()
+        args.state["readers"].append(reader)
+        return reader
+
+    def _judged(self, args: ProcessOutputStreamArgs[Any], part: Chunk) -> Any:
+        """The step is complete: its object goes before `step-finish` (R-562)."""
+        asked, payload = self.now(args), cast("FinishPayload", part.payload)
+        if asked is None or asked.model is not None or not _answers(payload):
+            return part
+        metadata: dict[str, Any] | None = None
+        args.state["text"] = last_text(args.message_list)
+        try:
+            found = _object_in(asked, _texts(payload.output.text or "", args.state["readers"]))
+        except StructuredOutputError as error:
+            if args.retry_count < args.retry_budget:
+                ask_again(args, error)
+            if asked.strategy == "strict":
+                problem = _at_the_limit(error) if payload.step_result.reason == "length" else error
+                raise ModelFailure(problem) from None
+            found, metadata = in_its_place(asked, error)
+        if found is None:
+            return part
+        payload.output.object = found.plain
+        chunk = ObjectChunk.of("object-result", found, run_id=args.run_id, metadata=metadata)
+        return [chunk, part]
+
+    async def read_again(self, args: ProcessOutputResultArgs[Any], asked: Asked) -> Validated:
+        return _object_in(asked, [last_text(args.message_list)])
+
+
+def _answers(payload: FinishPayload) -> bool:
+    """Whether a step has the answer of a run: no call of ours or the client's is in it."""
+    outcome = payload.step_result
+    if outcome.reason in _DONE or outcome.is_continued is True:
+        return False
+    calls: Sequence[Any] = payload.output.tool_calls or ()
+    return all(call.payload.provider_executed is True for call in calls)
+
+
+def _texts(text: str, readers: Sequence[JSONReader]) -> list[str]:
+    """Where the object may stand: the blocks of the text, the last one first, or an edited text."""
+    blocks = [reader.text() for reader in readers]
+    return blocks[::-1] if "".join(blocks) == text else [text]
+
+
+def _object_in(asked: Asked, texts: Sequence[str]) -> Validated:
+    problem: StructuredOutputError | None = None
+    for text in texts:
+        try:
+            return Validated(*asked.read(text))
+        except StructuredOutputError as error:
+            problem = problem or error
+    raise problem or StructuredOutputError("the answer has no text")
+
+
+def _at_the_limit(error: StructuredOutputError) -> StructuredOutputError:
+    told = f"{error} (it was cut off: the limit of tokens was reached)"
+    return StructuredOutputError(told, error.problems, text=error.text)
+
+
+READER, STRUCTURER = AnswerReader(), Structurer()
+
+
+def attend(run: RunState, step: Step) -> None:
+    """Put the processor that makes the object in line, last, when a step asks for one (R-569).
+
+    One of the same id among the user's own has its place already (R-021).
+    """
+    if not step.structured_output and ID not in run.states:
+        return
+    asked = asked_for(step.structured_output)
+    run.states[ID].update(asked=asked, open={}, readers=[], text=None)
+    if asked is None:
+        return
+    processor = READER if asked.model is None else STRUCTURER
+    hooks = ["process_output_stream"] if asked.model is None else ["process_output_step"]
+    if asked.injects and asked.model is None:
+        hooks.append("process_llm_request")
+    if run.pipeline.process_output_result:  # nobody else could edit the text then
+        hooks.append("process_output_result")
+    for hook in hooks:
+        if all(link.processor_id != ID for link in getattr(run.pipeline, hook)):
+            run.join(Link(processor, hook))

@@ -1,0 +1,87 @@
+"""What the two ways to an object have in common: when it is made, and what stands in for it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ..errors import StructuredOutputError
+from ..messages import TextPart
+from ..processor import Processor
+from ..records import plain
+from .object_chunk import Validated
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+    from ..hook_args import HookArgs, ProcessOutputResultArgs
+    from ..message_list import MessageList
+    from .options import Asked
+
+__all__ = ["ID", "Asking", "ask_again", "deliver", "in_its_place", "last_text"]
+
+_log = logging.getLogger("procession")
+
+ID = "structured-output"
+
+
+class Asking(Processor[Any]):
+    """What both have in common: what is asked for, and what becomes of an answer that misses it."""
+
+    id = ID
+    asked: Asked | None = None
+
+    def now(self, args: HookArgs[Any]) -> Asked | None:
+        """What this step asks for."""
+        return self.asked or args.state.get("asked")
+
+    async def read_again(self, args: ProcessOutputResultArgs[Any], asked: Asked) -> Any:
+        raise NotImplementedError
+
+    async def process_output_result(self, args: ProcessOutputResultArgs[Any]) -> None:
+        """A text that was edited at the end has another object, or none (README 20)."""
+        asked, known = self.now(args), args.state.get("text")
+        if asked is None or known is None or last_text(args.message_list) == known:
+            return
+        metadata: dict[str, Any] | None = None
+        try:
+            found = await self.read_again(args, asked)
+        except StructuredOutputError as error:
+            if asked.strategy == "strict":
+                raise
+            found, metadata = in_its_place(asked, error)
+        await deliver(args, found, metadata)
+
+
+def ask_again(args: HookArgs[Any], error: StructuredOutputError) -> NoReturn:
+    """Reject the answer, and tell the model why."""
+    reason = f"{error}. Answer again with JSON that fits the schema, and with nothing else."
+    args.abort(reason, retry=True, metadata={"error": str(error)})
+
+
+def in_its_place(
+    asked: Asked, error: StructuredOutputError
+) -> tuple[Validated | None, dict[str, Any] | None]:
+    """What stands in for an object (R-566)."""
+    if asked.strategy == "fallback":
+        return Validated(plain(asked.fallback), asked.fallback), {"fallback": True}
+    _log.warning("structured output: %s", error)
+    return None, None
+
+
+def last_text(messages: MessageList) -> str:
+    """The text that an answer ends with, as hooks have left it."""
+    response = messages.get.response.db()
+    found: list[str] = []
+    for part in reversed(response[-1].content.parts if response else ()):
+        if part.type == "step-start":
+            break
+        if isinstance(part, TextPart):
+            found.append(part.text)
+    return "".join(reversed(found))
+
+
+async def deliver(args: Any, found: Validated | None, metadata: dict[str, Any] | None) -> None:
+    """Write the object where no `step-finish` is at hand to put it before."""
+    assert args.writer is not None
+    await args.writer.object(found, final=True, metadata=metadata)

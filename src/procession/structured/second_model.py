@@ -1,0 +1,167 @@
+"""A model of its own for the object: it turns what another one has answered into JSON."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
+
+from ..errors import ConfigurationError, ModelError, StructuredOutputError
+from ..messages import ReasoningPart, TextPart, ToolInvocationPart
+from ..model import ModelRequest, resolve_model
+from ..records import clean_text, plain
+from .object_chunk import Validated
+from .options import Asked, asked_for
+from .rules import Asking, ask_again, deliver, in_its_place, last_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..chunks import Usage
+    from ..hook_args import ProcessOutputResultArgs, ProcessOutputStepArgs
+    from ..model import ModelSpec
+    from .options import ErrorStrategy
+    from .partial_json import JSONReader
+
+__all__ = ["StructuredOutputProcessor", "Structurer"]
+
+_TASK = (
+    "You turn text into data. Write the object that the schema asks for, from what you are given "
+    "and from nothing else."
+)
+
+
+class StructuredOutputProcessor(Asking):
+    """Has a second model turn each answer into an object of a schema (B-380 to B-383).
+
+    Added by `structured_output={"schema": …, "model": …}`; it may stand in `output_processors` as
+    well, with the same options. Steps that call tools are left alone. The second model is shown the
+    answer's text, what was thought and what tools gave; its tokens are counted in
+    `processor_usage`.
+
+    An answer that does not fit, or a call that fails: `"strict"` asks for another attempt, and
+    without retries left blocks the answer; `"warn"` and `"fallback"` go on.
+    """
+
+    def __init__(
+        self,
+        *,
+        schema: Any,
+        model: ModelSpec,
+        instructions: str | None = None,
+        error_strategy: ErrorStrategy = "strict",
+        fallback_value: Any = None,
+        json_prompt_injection: bool = False,
+        model_settings: Mapping[str, Any] | None = None,
+        provider_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if model is None:  # pyright: ignore[reportUnnecessaryComparison]  # not everyone checks types
+            raise ConfigurationError("StructuredOutputProcessor needs a model")
+        self.asked = asked_for(
+            {
+                "schema": schema,
+                "model": model,
+                "instructions": instructions,
+                "error_strategy": error_strategy,
+                "fallback_value": fallback_value,
+                "json_prompt_injection": json_prompt_injection,
+                "model_settings": model_settings,
+                "provider_options": provider_options,
+            }
+        )
+
+    async def process_output_step(self, args: ProcessOutputStepArgs[Any]) -> None:
+        """Turn the step's answer into an object, and deliver it before `step-finish`."""
+        asked = self.now(args)
+        args.state["text"] = None
+        args.made_steps = None  # made before an earlier hook's edits, perhaps
+        withheld = args.finish_reason == "content-filter"  # then the step is not among them
+        content = args.steps[-1].content if args.steps and not withheld else []
+        if asked is None or asked.model is None or _runs_tools(content):
+            return
+        args.state["text"] = last_text(args.message_list)
+        metadata: dict[str, Any] | None = None
+        try:
+            found = await _structured(args, asked, _material(content))
+        except StructuredOutputError as error:
+            if asked.strategy == "strict" or args.retry_count < args.retry_budget:
+                ask_again(args, error)
+            found, metadata = in_its_place(asked, error)
+        if found is not None:
+            await deliver(args, found, metadata)
+
+    async def read_again(self, args: ProcessOutputResultArgs[Any], asked: Asked) -> Validated:
+        return await _structured(args, asked, last_text(args.message_list))
+
+
+class Structurer(StructuredOutputProcessor):
+    """The one that is put in line: what it is asked for stands in its state."""
+
+    def __init__(self) -> None:
+        self.asked = None
+
+
+def _runs_tools(content: Sequence[Any]) -> bool:
+    """Whether a step leads to tools of ours or the client's (B-383)."""
+    calls = (part for part in content if isinstance(part, ToolInvocationPart))
+    return any(call.provider_executed is not True for call in calls)
+
+
+def _material(content: Sequence[Any]) -> str:
+    """What a step has come to, for the second model."""
+    said = "".join(part.text for part in content if isinstance(part, TextPart))
+    thought = "\n".join(p.reasoning or "" for p in content if isinstance(p, ReasoningPart))
+    results = [
+        f"{part.tool_invocation.tool_name}: {plain(part.tool_invocation.result)}"
+        for part in content
+        if isinstance(part, ToolInvocationPart) and part.tool_invocation.state == "result"
+    ]
+    titled = (("Thoughts", thought), ("Results of tools", "\n".join(results)), ("Answer", said))
+    given = [(title, text) for title, text in titled if text.strip()]
+    if len(given) == 1:
+        return given[0][1]
+    return "\n\n".join(f"# {title}\n{text}" for title, text in given)
+
+
+async def _structured(args: Any, asked: Asked, material: str) -> Validated:
+    """Ask the second model; partial objects are delivered as they come (B-381)."""
+    if not material.strip():
+        raise StructuredOutputError("the answer has no text")
+    reader = asked.reader()
+    try:
+        await _listen(args, asked, material, reader)
+    except Exception as error:  # whatever went wrong with the call, the strategy decides
+        problem = f"the structuring model failed: {type(error).__name__}"
+        raise StructuredOutputError(problem) from error
+    return Validated(*asked.read(reader.text()))
+
+
+async def _listen(args: Any, asked: Asked, material: str, reader: JSONReader) -> None:
+    assert asked.model is not None
+    stream = resolve_model(asked.model).stream(_request(args, asked, material))
+    async with aclosing(stream) as reads:
+        async for read in reads:
+            for chunk in read:
+                if chunk.type == "text-delta" and reader.feed(clean_text(chunk.payload.text)):
+                    await args.writer.object(reader.value())
+                elif chunk.type == "finish":
+                    args.count_usage(cast("Usage", chunk.payload.output.usage))
+                elif chunk.type == "error":
+                    raise ModelError("an error came within the stream")
+
+
+def _request(args: Any, asked: Asked, material: str) -> ModelRequest:
+    task = asked.instructions or _TASK
+    if asked.injects:
+        task = f"{task}\n\n{asked.told()}"
+    settings: Any = dict(asked.options.get("model_settings") or {})
+    return ModelRequest(
+        prompt=[
+            {"role": "system", "content": task},
+            {"role": "user", "content": [{"type": "text", "text": material}]},
+        ],
+        settings=settings,
+        provider_options=asked.options.get("provider_options"),
+        response_format=asked.response_format(),
+        abort_signal=args.abort_signal,
+        run_id=args.run_id,
+    )
