@@ -1,10 +1,11 @@
 """What one measurement consists of, and the inputs that are the same for every peer.
 
-The module that drives a peer has five functions. Four make a `Case`: `request` (W1 and W4: one
+The module that drives a peer has six functions. Four make a `Case`: `request` (W1 and W4: one
 run with `size` earlier messages), `chunks` (W2: a stream of `size` chunks, one a read), `steps`
 (W3: `size` tool calls, one a step, then the answer) and `wire` (W5: a stream of `size` chunks from
-the provider of bench/wire.py, through the peer's own adapter). `idle` returns a function that opens
-a stream which stops after its first chunk until the given event is set (W6).
+the provider of bench/wire.py, through the peer's own adapter). `paced` returns a function that
+opens a stream from that provider at the given address (W5), `idle` one that opens a stream which
+stops after its first chunk until the given event is set (W6).
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ class Setup(NamedTuple):
 
     `kind` says whether the hooks are `plain`, `async`, or there are `none`; in W4 whether the
     program keeps its earlier messages (`kept`) or makes them anew for each run (`fresh`), with
-    hooks of either kind.
+    hooks of either kind. `wire` is the provider's format in W5.
     """
 
     processors: int
     kind: str
     size: int
+    wire: str = ""
 
 
 T = TypeVar("T")

@@ -14,13 +14,16 @@ class Peer(NamedTuple):
 
     `package` names the distribution whose version is reported. `statement` is what a program
     imports to use the peer. `source` is put on the import path of a peer that is not installed
-    from its requirements.
+    from its requirements. `wires` are the formats in which it can be asked in W5, and with
+    `wire_only` in nothing else.
     """
 
     name: str
     package: str
     statement: str
     source: Path | None = None
+    wires: tuple[str, ...] = ("chat",)
+    wire_only: bool = False
 
     @property
     def requirements(self) -> Path:
@@ -33,13 +36,22 @@ class Peer(NamedTuple):
         return f"bench.peers.{self.name}"
 
 
+WIRES = ("chat", "responses", "anthropic", "google")
+
 PEERS = (
-    Peer("procession", "procession", "from procession import Agent", source=ROOT / "src"),
+    Peer("procession", "procession", "from procession import Agent", ROOT / "src", WIRES),
     Peer("floor", "msgspec", "import asyncio, msgspec"),
     Peer("agno", "agno", "from agno.agent import Agent"),
     Peer("maf", "agent-framework-core", "from agent_framework import Agent"),
-    Peer("openai_agents", "openai-agents", "from agents import Agent, Runner"),
+    Peer(
+        "openai_agents",
+        "openai-agents",
+        "from agents import Agent, Runner",
+        wires=("chat", "responses"),
+    ),
     Peer("langchain", "langchain", "from langchain.agents import create_agent"),
+    # No framework: what a program gets that reads the typed streams of the providers' own clients.
+    Peer("sdk", "openai", "import openai, anthropic, google.genai", wires=WIRES, wire_only=True),
 )
 BY_NAME = {peer.name: peer for peer in PEERS}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .catalogue import WIRES
+
 WORKS = ("w1", "w2", "w3", "w4", "w5", "w6")
 
 CHUNKS = 2000
@@ -19,10 +21,13 @@ class Cell(NamedTuple):
     processors: int = 0
     kind: str = "none"
     size: int = 0
+    wire: str = ""
+    """The provider's format, in W5."""
 
     def __str__(self) -> str:
         kind = "" if self.kind == "none" else f" {self.kind}"
-        return f"{self.work}, {self.processors} processors{kind}, size {self.size}"
+        wire = f" {self.wire}" if self.wire else ""
+        return f"{self.work}{wire}, {self.processors} processors{kind}, size {self.size}"
 
 
 def ladder(work: str, size: int, counts: tuple[int, ...]) -> list[Cell]:
@@ -43,7 +48,8 @@ def cells(works: set[str], *, quick: bool) -> list[Cell]:
         found += [Cell("w3", 3, "async", size) for size in STEPS]
     found += [Cell("w4", count, "kept", HISTORY) for count in (0, 3)]
     found.append(Cell("w4", 0, "fresh", HISTORY))
-    found += ladder("w5", CHUNKS, (3,))
+    for wire in WIRES:
+        found += [cell._replace(wire=wire) for cell in ladder("w5", CHUNKS, (3,))]
     return [cell for cell in found if cell.work in works]
 
 

@@ -54,7 +54,7 @@ class Results:
             if "what" in row:
                 self.footprints[row["peer"], row["what"]].append(row)
             elif "processors" in row:
-                cell = Cell(row["work"], row["processors"], row["kind"], row["size"])
+                cell = Cell(**{name: row[name] for name in Cell._fields if name in row})
                 self.cells[row["peer"], cell].append(row)
 
     def least(self, peer: str, cell: Cell, prefix: str = "") -> float | None:
@@ -80,10 +80,10 @@ class Results:
             return None
         return (all_of_them - none) / many.processors
 
-    def footprint(self, peer: str, what: str, field: str) -> float | None:
-        """The smallest value of a field of W6."""
+    def footprint(self, peer: str, what: str, field: str, *, most: bool = False) -> float | None:
+        """The smallest value of a field of W6 or of the capacity in W5, or the largest."""
         values = [row[field] for row in self.footprints.get((peer, what), ()) if field in row]
-        return min(values, default=None)
+        return (max if most else min)(values, default=None)
 
     def notes(self, field: str) -> dict[str, str]:
         """By peer, the first message of a kind: `missing`, `error`."""

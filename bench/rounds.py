@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = 300.0
 BARE = "pass"
+FOOTPRINTS = ("cpu_ms", "wall_ms", "mb", "streams", "by_cpu", "read_us", "p99_ms")
 
 
 class Plan(NamedTuple):
@@ -46,7 +47,10 @@ def carry_out(plan: Plan) -> int:
     for number in range(plan.rounds):
         for cell in cells(plan.works, quick=plan.quick):
             for peer in plan.peers:
-                failed += not keep(plan, number, timing(peer, cell, plan.quick))
+                if cell.wire in peer.wires if cell.wire else not peer.wire_only:
+                    failed += not keep(plan, number, timing(peer, cell, plan.quick))
+        if "w5" in plan.works:
+            failed += capacities(plan, number)
         if "w6" in plan.works:
             failed += footprints(plan, number)
     return failed
@@ -65,16 +69,17 @@ def told(row: Row) -> str:
     for reason in ("error", "unsupported"):
         if reason in row:
             return f"{peer} {row['work']} {reason}: {row[reason]}"
-    if row["work"] == "w6":
-        numbers = {key: row[key] for key in ("cpu_ms", "wall_ms", "mb") if key in row}
-        return f"{peer} w6 {row['what']}: {numbers}"
-    cell = Cell(row["work"], row["processors"], row["kind"], row["size"])
+    if "what" in row:
+        numbers = {key: row[key] for key in FOOTPRINTS if key in row}
+        return f"{peer} {row['work']} {row['what']}: {numbers}"
+    cell = Cell(**{name: row[name] for name in Cell._fields if name in row})
     return f"{peer} {cell}: {row['cpu_us'] - row.get('model_cpu_us', 0.0):.2f} us over the model"
 
 
 def timing(peer: Peer, cell: Cell, quick: bool) -> Row:
     """One cell of one peer, in a fresh process."""
     options = ["--processors", str(cell.processors), "--kind", cell.kind, "--size", str(cell.size)]
+    options += ["--wire", cell.wire]
     if quick:
         options += ["--repeats", "5"]
     command = ["-m", "bench.timing", "--peer", peer.name, "--work", cell.work, *options]
@@ -99,19 +104,30 @@ def asked(peer: Peer, arguments: list[str]) -> Row:
     return {"error": f"exit code {done.returncode}: {complaint}"}
 
 
+def capacities(plan: Plan, number: int) -> int:
+    """How many paced streams a core carries, of each peer; the number of failures."""
+    failed = 0
+    for peer in plan.peers:
+        row = {"work": "w5", "what": "capacity", "peer": peer.name}
+        row |= asked(peer, ["-m", "bench.capacity", "--peer", peer.name])
+        failed += not keep(plan, number, row)
+    return failed
+
+
 def footprints(plan: Plan, number: int) -> int:
     """W6 of one round: the imports, interleaved, then the idle streams; the number of failures."""
     failed = 0
+    peers = [peer for peer in plan.peers if not peer.wire_only]
     probes: dict[tuple[str, str], list[Row]] = {}
     for _ in range(3 if plan.quick else 5):
-        for peer in plan.peers:
+        for peer in peers:
             for what, statement in (("import", peer.statement), ("bare", BARE)):
                 if what == "import" or peer.name == "floor":
                     probes.setdefault((peer.name, what), []).append(imported(peer, statement))
     for (name, what), found in probes.items():
         row = {"work": "w6", "what": what, "peer": name, **middle(found)}
         failed += not keep(plan, number, row)
-    for peer in plan.peers:
+    for peer in peers:
         row = {"work": "w6", "what": "idle", "peer": peer.name}
         row |= asked(peer, ["-m", "bench.idle", "--peer", peer.name])
         failed += not keep(plan, number, row)

@@ -18,13 +18,17 @@ FEW, MANY = STEPS
 
 
 class Target(NamedTuple):
-    """A limit for a number; `floor` is the floor's own number at the time, where it has one."""
+    """A limit for a number; `floor` is the floor's own number at the time, where it has one.
+
+    The number must not be larger; with `at_least`, not smaller.
+    """
 
     name: str
     unit: str
     limit: float
     floor: float | None
     value: Value
+    at_least: bool = False
 
 
 def of(cell: Cell) -> Value:
@@ -56,6 +60,16 @@ def memory(what: str, field: str) -> Value:
     return lambda results, peer: results.footprint(peer, what, field)
 
 
+def most(field: str) -> Value:
+    """A number of the capacity in W5, the least disturbed of which is the largest."""
+    return lambda results, peer: results.footprint(peer, "capacity", field, most=True)
+
+
+def wired(wire: str) -> Value:
+    """W5 with three processors; every peer has something async for chunks, not all have plain."""
+    return of(Cell("w5", 3, "async", CHUNKS, wire))
+
+
 TARGETS = (
     Target("W1 run, no processor", "us", 40, 3, of(Cell("w1"))),
     Target("W1 each processor, plain", "us", 0.5, 0.1, each("w1", "plain")),
@@ -68,8 +82,11 @@ TARGETS = (
     Target("W3 the same, model left out", "times", 1.3, None, growth_without_model),
     Target(f"W4 {HISTORY:,} kept messages", "us", 300, 90, of(Cell("w4", 0, "kept", HISTORY))),
     Target("W4 the same, 3 processors", "us", 302, 91, of(Cell("w4", 3, "kept", HISTORY))),
-    # Every peer has something async for chunks; not all have plain hooks.
-    Target("W5 chunk over HTTP, 3 processors", "us", 6, 1.9, of(Cell("w5", 3, "async", CHUNKS))),
+    Target("W5 chunk over HTTP, 3 processors, OpenAI Chat", "us", 6, 1.9, wired("chat")),
+    Target("W5 the same, OpenAI Responses", "us", 6, None, wired("responses")),
+    Target("W5 the same, Anthropic", "us", 6, None, wired("anthropic")),
+    Target("W5 the same, Google", "us", 6, None, wired("google")),
+    Target("W5 streams of 50 chunks/s", "a core", 180, None, most("streams"), at_least=True),
     Target("W6 import", "ms", 150, 87, memory("import", "wall_ms")),
     # 40 MB with connections; of those the default HTTP client takes 26 by itself.
     Target("W6 1,000 idle streams, in memory", "MB", 14, None, memory("idle", "mb")),

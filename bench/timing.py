@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import machine
 from .case import Case, Setup, Unsupported
-from .catalogue import BY_NAME, OURS
+from .catalogue import BY_NAME, OURS, WIRES
 from .cells import Cell
 from .verify import CheckFailed, check_requests, check_value, watched_run
 
@@ -86,7 +86,7 @@ async def timed(
 async def measure(peer: Peer, cell: Cell, options: argparse.Namespace) -> dict[str, Any]:
     """Check, then time."""
     build = getattr(import_module(peer.module), BUILDERS[cell.work])
-    case: Case = build(Setup(cell.processors, cell.kind, cell.size))
+    case: Case = build(Setup(*cell[1:]))
     check_value(case, await case.run())  # what is lazy in the peer happens here
     requests = await watched_run(case)
     check_requests(cell, case, requests)
@@ -101,7 +101,7 @@ async def measure(peer: Peer, cell: Cell, options: argparse.Namespace) -> dict[s
 
 def outcome(peer: Peer, options: argparse.Namespace) -> dict[str, Any]:
     """The row: numbers, or why there are none."""
-    cell = Cell(options.work, options.processors, options.kind, options.size)
+    cell = Cell(options.work, options.processors, options.kind, options.size, options.wire)
     row: dict[str, Any] = {"peer": peer.name, **cell._asdict(), "version": version(peer)}
     try:
         return row | asyncio.run(measure(peer, cell, options))
@@ -128,6 +128,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         "--kind", default="none", choices=("none", "plain", "async", "kept", "fresh")
     )
     parser.add_argument("--size", type=int, default=0)
+    parser.add_argument("--wire", default="", choices=("", *WIRES))
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="CPU time of one repeat")
     return parser.parse_args(arguments)

@@ -25,8 +25,8 @@ from bench.case import (
     relayed,
     tokens,
 )
+from bench.formats import texts_of as wire_texts_of
 from bench.wire import Wire
-from bench.wire import texts_of as wire_texts_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -170,14 +170,17 @@ def steps(setup: Setup) -> Case:
     return Case(run=run, expected=expected, model=model, texts=texts_of, hooks=hooks)
 
 
-def wire(setup: Setup) -> Case:
-    only(setup, "async", "no hook for chunks; async generators stand in")
+def agent_on(url: str) -> Agent:
     # Imported here: its objects would give the collector work in all other measurements.
     from agno.models.openai.like import OpenAILike
 
+    return Agent(model=OpenAILike(id="bench", base_url=url, api_key="bench"), telemetry=False)
+
+
+def wire(setup: Setup) -> Case:
+    only(setup, "async", "no hook for chunks; async generators stand in")
     provider = Wire(setup.size)
-    model = OpenAILike(id="bench", base_url=provider.url, api_key="bench")
-    agent = Agent(model=model, telemetry=False)
+    agent = agent_on(provider.url)
 
     async def run() -> list[str]:
         stream = relayed(agent.arun(QUESTION, stream=True), setup.processors)
@@ -191,6 +194,17 @@ def wire(setup: Setup) -> Case:
         texts=wire_texts_of,
         hooks=relay_hooks(setup),
     )
+
+
+def paced(url: str, wire: str) -> Callable[[], AsyncIterator[str]]:
+    agent = agent_on(url)
+
+    async def texts() -> AsyncIterator[str]:
+        async for event in agent.arun(QUESTION, stream=True):
+            if event.event == "RunContent" and event.content:
+                yield event.content
+
+    return texts
 
 
 def idle(gate: asyncio.Event) -> Callable[[], AsyncIterator[str]]:

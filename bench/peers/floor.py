@@ -19,8 +19,8 @@ from bench.case import (
     tokens,
 )
 from bench.floor import Agent, Call, Chunk, Message
+from bench.formats import texts_of as wire_texts_of
 from bench.wire import Wire
-from bench.wire import texts_of as wire_texts_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -154,18 +154,17 @@ class Event(msgspec.Struct):
     choices: list[Choice]
 
 
-def wire(setup: Setup) -> Case:
+def model_on(url: str) -> Any:
     # Imported here: its objects would give the collector work in all other measurements.
     import httpx2
 
-    provider = Wire(setup.size)
-    client = httpx2.AsyncClient(timeout=None)
+    client = httpx2.AsyncClient(timeout=None, limits=httpx2.Limits(max_connections=None))
     decode = msgspec.json.Decoder(Event).decode
 
     async def model(request: list[Message]) -> AsyncIterator[list[Chunk]]:
         messages = [{"role": message.role, "content": message.text} for message in request]
         body = encode({"model": "bench", "messages": messages, "stream": True})
-        address = f"{provider.url}/chat/completions"
+        address = f"{url}/chat/completions"
         async with client.stream("POST", address, content=body) as response:
             rest = b""
             async for read in response.aiter_raw():
@@ -179,6 +178,12 @@ def wire(setup: Setup) -> Case:
                         found.append(Chunk(choices[0].delta.content))
                 yield found
 
+    return model
+
+
+def wire(setup: Setup) -> Case:
+    provider = Wire(setup.size)
+    model = model_on(provider.url)
     hook = CHUNKS[setup.kind == "async"]
     agent = Agent(model, processors=[hook() for _ in range(setup.processors)])
 
@@ -189,6 +194,16 @@ def wire(setup: Setup) -> Case:
     return Case(
         run=run, expected=tokens(setup.size), model=provider, texts=wire_texts_of, hooks=hooks
     )
+
+
+def paced(url: str, wire: str) -> Callable[[], AsyncIterator[str]]:
+    agent = Agent(model_on(url))
+
+    async def texts() -> AsyncIterator[str]:
+        async for chunk in agent.stream([Message("user", QUESTION)]):
+            yield chunk.text
+
+    return texts
 
 
 def idle(gate: asyncio.Event) -> Callable[[], AsyncIterator[str]]:

@@ -31,8 +31,8 @@ from bench.case import (
     relayed,
     tokens,
 )
+from bench.formats import texts_of as wire_texts_of
 from bench.wire import Wire
-from bench.wire import texts_of as wire_texts_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -175,14 +175,18 @@ def steps(setup: Setup) -> Case:
     return Case(run=run, expected=expected, model=recorder, texts=texts_of, hooks=hooks)
 
 
-def wire(setup: Setup) -> Case:
-    only(setup, "async", "no hook for chunks; async generators stand in")
+def agent_on(url: str) -> Any:
     # Imported here: its objects would give the collector work in all other measurements.
     from langchain_openai import ChatOpenAI
 
+    model = ChatOpenAI(model="bench", base_url=url, api_key="bench", stream_usage=True)
+    return create_agent(model, tools=[])
+
+
+def wire(setup: Setup) -> Case:
+    only(setup, "async", "no hook for chunks; async generators stand in")
     provider = Wire(setup.size)
-    model = ChatOpenAI(model="bench", base_url=provider.url, api_key="bench", stream_usage=True)
-    agent = create_agent(model, tools=[])
+    agent = agent_on(provider.url)
 
     async def run() -> list[str]:
         stream = relayed(stream_of(agent), setup.processors)
@@ -195,6 +199,17 @@ def wire(setup: Setup) -> Case:
         texts=wire_texts_of,
         hooks=relay_hooks(setup),
     )
+
+
+def paced(url: str, wire: str) -> Callable[[], AsyncIterator[str]]:
+    agent = agent_on(url)
+
+    async def texts() -> AsyncIterator[str]:
+        async for message, _ in stream_of(agent):
+            if message.content:
+                yield message.content
+
+    return texts
 
 
 def idle(gate: asyncio.Event) -> Callable[[], AsyncIterator[str]]:

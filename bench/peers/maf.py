@@ -34,8 +34,8 @@ from bench.case import (
     only,
     tokens,
 )
+from bench.formats import texts_of as wire_texts_of
 from bench.wire import Wire
-from bench.wire import texts_of as wire_texts_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -166,15 +166,18 @@ def steps(setup: Setup) -> Case:
     return Case(run=run, expected=expected, model=client, texts=texts_of, hooks=hooks)
 
 
-def wire(setup: Setup) -> Case:
+def client_on(url: str) -> Any:
     # Imported here: its objects would give the collector work in all other measurements.
     from agent_framework.openai import OpenAIChatCompletionClient
 
+    return OpenAIChatCompletionClient(model="bench", base_url=url, api_key="bench")
+
+
+def wire(setup: Setup) -> Case:
     provider = Wire(setup.size)
     plain = setup.kind == "plain"
     hook, middleware = (plain_chunk, with_plain_chunk) if plain else (async_chunk, with_async_chunk)
-    client = OpenAIChatCompletionClient(model="bench", base_url=provider.url, api_key="bench")
-    agent = Agent(client=client, middleware=[middleware] * setup.processors)
+    agent = Agent(client=client_on(provider.url), middleware=[middleware] * setup.processors)
 
     async def run() -> list[str]:
         return [update.text async for update in agent.run(QUESTION, stream=True) if update.text]
@@ -187,6 +190,17 @@ def wire(setup: Setup) -> Case:
         # It turns the first and the last events into updates, too.
         hooks=[Hook(hook.__code__, setup.processors * setup.size, extra=4 * setup.processors)],
     )
+
+
+def paced(url: str, wire: str) -> Callable[[], AsyncIterator[str]]:
+    agent = Agent(client=client_on(url))
+
+    async def texts() -> AsyncIterator[str]:
+        async for update in agent.run(QUESTION, stream=True):
+            if update.text:
+                yield update.text
+
+    return texts
 
 
 def idle(gate: asyncio.Event) -> Callable[[], AsyncIterator[str]]:

@@ -39,8 +39,8 @@ from bench.case import (
     relayed,
     tokens,
 )
+from bench.formats import texts_of as wire_texts_of
 from bench.wire import Wire
-from bench.wire import texts_of as wire_texts_of
 
 if TYPE_CHECKING:
     import asyncio
@@ -213,15 +213,20 @@ def steps(setup: Setup) -> Case:
     return Case(run=run, expected=expected, model=model, texts=texts_of, hooks=hooks)
 
 
-def wire(setup: Setup) -> Case:
-    only(setup, "async", "no hook for chunks; async generators stand in")
+def agent_on(url: str, wire: str) -> Agent[Any]:
     # Imported here: its objects would give the collector work in all other measurements.
-    from agents import OpenAIChatCompletionsModel
+    from agents import OpenAIChatCompletionsModel, OpenAIResponsesModel
     from openai import AsyncOpenAI
 
+    client = AsyncOpenAI(base_url=url, api_key="bench")
+    model = OpenAIChatCompletionsModel if wire == "chat" else OpenAIResponsesModel
+    return Agent(name="bench", model=model("bench", client))
+
+
+def wire(setup: Setup) -> Case:
+    only(setup, "async", "no hook for chunks; async generators stand in")
     provider = Wire(setup.size)
-    client = AsyncOpenAI(base_url=provider.url, api_key="bench")
-    agent = Agent(name="bench", model=OpenAIChatCompletionsModel("bench", client))
+    agent = agent_on(provider.url, setup.wire)
 
     async def run() -> list[str]:
         stream = Runner.run_streamed(agent, QUESTION).stream_events()
@@ -238,6 +243,17 @@ def wire(setup: Setup) -> Case:
         texts=wire_texts_of,
         hooks=relay_hooks(setup),
     )
+
+
+def paced(url: str, wire: str) -> Callable[[], AsyncIterator[str]]:
+    agent = agent_on(url, wire)
+
+    async def texts() -> AsyncIterator[str]:
+        async for event in Runner.run_streamed(agent, QUESTION).stream_events():
+            if event.type == "raw_response_event" and event.data.type == DELTA:
+                yield event.data.delta
+
+    return texts
 
 
 def idle(gate: asyncio.Event) -> Callable[[], AsyncIterator[str]]:

@@ -18,8 +18,8 @@ from bench.case import (
     conversation,
     tokens,
 )
+from bench.formats import texts_of as wire_texts_of
 from bench.wire import Wire
-from bench.wire import texts_of as wire_texts_of
 from procession import Agent, Chunk, ModelRequest, Usage, text_message, tool
 from procession.chunks import (
     BlockPayload,
@@ -217,12 +217,22 @@ def steps(setup: Setup) -> Case:
     return case(model, run=run, expected=(DONE, list(range(setup.size))), hooks=hooks)
 
 
-def wire(setup: Setup) -> Case:
+def model_on(url: str, wire: str) -> Any:
     # Imported here: its objects would give the collector work in all other measurements.
-    from procession.models.openai import OpenAIChatModel
+    if wire == "chat":
+        from procession.models.openai import OpenAIChatModel as Asked
+    elif wire == "responses":
+        from procession.models.responses import OpenAIResponsesModel as Asked
+    elif wire == "anthropic":
+        from procession.models.anthropic import AnthropicModel as Asked
+    else:
+        from procession.models.google import GoogleModel as Asked
+    return Asked("bench", base_url=url, api_key="bench")
 
+
+def wire(setup: Setup) -> Case:
     provider = Wire(setup.size)
-    model = OpenAIChatModel("bench", base_url=provider.url, api_key="bench")
+    model = model_on(provider.url, setup.wire)
     kind = CHUNKS[setup.kind == "async"]
     agent = agent_of(model, [kind() for _ in range(setup.processors)])
 
@@ -235,6 +245,17 @@ def wire(setup: Setup) -> Case:
     return Case(
         run=run, expected=tokens(setup.size), model=provider, texts=wire_texts_of, hooks=hooks
     )
+
+
+def paced(url: str, wire: str) -> Callable[[], AsyncIterator[str]]:
+    agent = Agent(id="bench", model=model_on(url, wire))
+
+    async def texts() -> AsyncIterator[str]:
+        async for chunk in (await agent.stream(QUESTION)).full_stream:
+            if chunk.type == "text-delta":
+                yield chunk.payload.text
+
+    return texts
 
 
 def idle(gate: asyncio.Event) -> Callable[[], AsyncIterator[str]]:
