@@ -380,6 +380,63 @@ async def test_nothing_is_held_of_a_run_that_was_decided() -> None:
     assert held() is None
 
 
+async def test_another_agent_in_the_same_room_cannot_continue() -> None:
+    """Law 2: its processors are not those that guard the run."""
+    room = WaitingCalls()
+
+    def guard(args: Any) -> Any:
+        if args.part.type == "tool-result":
+            args.part.payload.result = "masked"
+        return args.part
+
+    mask = processor(id="mask", process_output_stream=guard)
+    agent = payer(paying(5), waiting_calls=room, output_processors=[mask])
+    other = payer(ScriptedModel(["Mine."]), waiting_calls=room)
+    run_id = (await agent.generate("Pay")).run_id
+    for decide in (other.approve_tool_call, other.decline_tool_call):
+        with pytest.raises(InputError, match="another agent"):
+            await decide(run_id, "c0")
+    assert PAID == []
+    ended = await agent.approve_tool_call_generate(run_id, "c0")
+    assert [chunk.payload.result for chunk in ended.tool_results] == ["masked"]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+async def test_a_run_of_the_same_id_takes_nobodys_place(shared: bool) -> None:
+    """What is decided holds for the calls that were shown under that id."""
+    room = WaitingCalls()
+    first = payer(ScriptedModel([payment(1)[0], payment(1000)[0], "Done."]), waiting_calls=room)
+    second = payer(paying(1000), waiting_calls=room) if shared else first
+    await first.generate("Pay 1", run_id="R")
+    run = await second.stream("Pay 1000", run_id="R")
+    chunks = [chunk async for chunk in run]
+    assert chunks[-1].type == "error"
+    assert "tool-call-approval" not in {chunk.type for chunk in chunks}
+    assert run.status == "failed"
+    assert isinstance(run.error, InputError)
+    assert [chunk.payload.args for chunk in room.of("R")] == [{"amount": 1}]
+    await first.approve_tool_call_generate("R", "c0")
+    assert PAID == [1]
+
+
+async def test_two_runs_of_one_id_that_come_to_wait_at_once() -> None:
+    class Slow:
+        def extend(self, _opening: Any) -> Around:
+            return Around()
+
+        async def run_ended(self, _run: Any) -> None:
+            await asyncio.sleep(0.01)
+
+    agent = payer(ScriptedModel([payment(1)[0], payment(2)[0], "Done."]), extensions=[Slow()])
+    runs = [agent.generate("Pay", run_id="R") for _ in range(2)]
+    ends = await asyncio.gather(*runs, return_exceptions=True)
+    [shown] = [end for end in ends if not isinstance(end, BaseException)]
+    [refused] = [end for end in ends if isinstance(end, BaseException)]
+    assert isinstance(refused, InputError)
+    await agent.approve_tool_call_generate("R", "c0")
+    assert PAID == [shown.waiting[0].payload.args["amount"]]
+
+
 async def test_a_run_that_is_closed_before_it_is_read_ran_nothing() -> None:
     agent = payer(paying(1, 2))
     run_id = (await agent.generate("Pay")).run_id
@@ -391,14 +448,20 @@ async def test_a_run_that_is_closed_before_it_is_read_ran_nothing() -> None:
     assert len(agent.waiting_calls) == 0
 
 
-async def test_a_signal_that_has_fired_stops_the_run_that_goes_on() -> None:
+async def test_a_signal_that_has_fired_uses_no_approval_up() -> None:
     controller = AbortController()
-    agent = payer(ScriptedModel([*payment(5), *payment(6)]))
+    agent = payer(paying(5))
     run_id = (await agent.generate("Pay", abort_signal=controller.signal)).run_id
     controller.abort()
-    ended = await agent.approve_tool_call_generate(run_id)
-    assert (ended.status, ended.finish_reason) == ("canceled", "aborted")
+    with pytest.raises(InputError, match=r"signal of run .* has fired already"):
+        await agent.approve_tool_call(run_id)
+    with pytest.raises(InputError, match=r"signal of run .* has fired already"):
+        await agent.decline_tool_call_generate(run_id, abort_signal=controller.signal)
     assert PAID == []
+    another = AbortController()
+    ended = await agent.approve_tool_call_generate(run_id, abort_signal=another.signal)
+    assert ended.status == "success"
+    assert PAID == [5]
 
 
 async def test_another_signal_takes_its_place() -> None:
@@ -468,6 +531,59 @@ async def test_what_is_shown_is_what_runs() -> None:
     waiting.waiting[0].payload.args["amount"] = 1_000_000  # a reader's own copy
     await agent.approve_tool_call_generate(waiting.run_id)
     assert PAID == [3]
+
+
+async def test_a_processor_that_keeps_the_chunk_cannot_change_it_later() -> None:
+    """Nor can a reader: what is shown, what is told of later, and what runs are the same."""
+    kept: list[Any] = []
+
+    def keep(args: Any) -> Any:
+        if args.part.type == "tool-call-approval":
+            kept.append(args.part)
+            for earlier in kept[:-1]:
+                earlier.payload.args["amount"] = 1
+        return args.part
+
+    hook = processor(id="keep", process_output_stream=keep)
+    agent = payer(paying(1000, 2), output_processors=[hook])
+    waiting = await agent.generate("Pay")
+    amounts = [chunk.payload.args["amount"] for chunk in waiting.waiting]
+    assert amounts == [1000, 2]
+    for chunk in (*kept, *waiting.waiting, *agent.waiting_calls.of(waiting.run_id)):
+        chunk.payload.args["amount"] = 7
+        chunk.payload.resume_schema["required"] = ["more"]
+    told = agent.waiting_calls.of(waiting.run_id)
+    assert [chunk.payload.args["amount"] for chunk in told] == amounts
+    assert [chunk.payload.resume_schema["required"] for chunk in told] == [["approved"]] * 2
+    waiting = await agent.approve_tool_call_generate(waiting.run_id, "c0")
+    assert [chunk.payload.args["amount"] for chunk in waiting.waiting] == [2]
+    await agent.approve_tool_call_generate(waiting.run_id, "c1")
+    assert PAID == amounts
+
+
+@pytest.mark.parametrize("field", ["tool_name", "tool_call_id", "run_id"])
+@pytest.mark.parametrize("in_place", [True, False])
+async def test_which_call_is_asked_about_is_not_for_processors_to_say(
+    field: str, in_place: bool
+) -> None:
+    def rename(args: Any) -> Any:
+        part = args.part
+        if part.type != "tool-call-approval":
+            return part
+        if not in_place:
+            part = type(part).from_json(part.to_json())
+        setattr(part if field == "run_id" else part.payload, field, "look")
+        return part
+
+    hook = processor(id="rename", process_output_stream=rename)
+    agent = payer(paying(5), output_processors=[hook])
+    waiting = await agent.generate("Pay")
+    [told] = agent.waiting_calls.of(waiting.run_id)
+    for chunk in (told, *waiting.waiting):
+        assert (chunk.type, chunk.run_id) == ("tool-call-approval", waiting.run_id)
+        assert (chunk.payload.tool_name, chunk.payload.tool_call_id) == ("pay", "c0")
+    await agent.approve_tool_call_generate(waiting.run_id, "c0")
+    assert PAID == [5]
 
 
 async def test_arguments_that_have_changed_since_are_refused() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from procession import Agent, ToolContext, processor, tool
+from procession import Agent, ToolContext, TripWire, processor, tool
 from procession.testing import ScriptedModel, answer, tool_call
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
@@ -248,3 +248,34 @@ async def test_a_run_that_has_ended_is_freed_at_once() -> None:
         assert lists and all(held() is None for held in lists)
     finally:
         gc.enable()
+
+
+async def test_a_tool_that_makes_light_of_a_verdict_asks_nobody_again() -> None:
+    """Law 2: what is written after an abort is offered to no hook and delivered to none."""
+    offered: list[int] = []
+    raised: list[str] = []
+
+    @tool
+    async def stubborn(context: ToolContext) -> str:
+        for number in range(6):
+            try:
+                await context.writer.write(number)
+            except TripWire as wire:
+                raised.append(str(wire.reason))
+        return "written"
+
+    def guard(args: Any) -> Any:
+        if args.part.type == "tool-output":
+            offered.append(args.part.payload.output)
+            if len(offered) == 3:
+                args.abort("enough")
+        return args.part
+
+    model = ScriptedModel([answer(tool_calls=[tool_call("stubborn", id="c1")]), "Done."])
+    hook = processor(id="guard", process_output_stream=guard)
+    run = await Agent(id="a", model=model, tools=[stubborn], output_processors=[hook]).stream("go")
+    written = [c.payload.output async for c in run if c.type == "tool-output"]
+    assert run.status == "tripwire"
+    assert offered == [0, 1, 2]
+    assert written == [0, 1]
+    assert set(raised) == {"enough"}

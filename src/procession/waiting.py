@@ -7,6 +7,7 @@ limited number, until each waiting call has met its fate.
 from __future__ import annotations
 
 import time
+from copy import copy
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -29,6 +30,7 @@ __all__ = [
     "allowed",
     "declined",
     "fingerprint",
+    "frozen",
     "resumed",
 ]
 
@@ -40,6 +42,16 @@ APPROVAL_SCHEMA: dict[str, Any] = {
 """What the answer to a `tool-call-approval` looks like."""
 LIMIT = 1000
 EXPIRES_AFTER = 3600.0
+
+
+def frozen(chunk: Chunk) -> Chunk:
+    """A chunk that tells of a waiting call, for one holder alone: no other can change it."""
+    chunk = copy(chunk)
+    payload = chunk.payload = copy(chunk.payload)
+    for name in ("args", "resume_schema", "suspend_payload"):
+        if hasattr(payload, name):
+            setattr(payload, name, own(getattr(payload, name)))
+    return chunk
 
 
 def fingerprint(args: Any) -> bytes:
@@ -78,6 +90,8 @@ class Kept(Struct, kw_only=True):
     """What it takes to go on with a run that waits."""
 
     run_id: str
+    owner: object
+    """The agent whose run it is: what another one has for processors is not what guards it."""
     step: Any
     """The step that the calls belong to; a `Step`."""
     seen: list[Chunk]
@@ -88,7 +102,10 @@ class Kept(Struct, kw_only=True):
 
 
 class WaitingCalls:
-    """The calls of an agent that wait, by run: `limit` runs at most, none of them for ever.
+    """The calls of agents that wait, by run: `limit` runs at most, none of them for ever.
+
+    Only the agent that ran a run can continue it. A run under the id of one that waits here cannot
+    wait as well: it fails with an `InputError`.
 
     The run that has waited longest makes room for another one; after `expires_after` seconds a run
     can no longer be continued. Nothing of this outlives the process.
@@ -113,7 +130,7 @@ class WaitingCalls:
         """The chunks that tell of a run's waiting calls; empty when it does not wait here."""
         self._expire()
         kept = self._kept.get(run_id)
-        return [waiting.chunk for waiting in kept.step.waiting.values()] if kept else []
+        return [frozen(waiting.chunk) for waiting in kept.step.waiting.values()] if kept else []
 
     def forget(self, run_id: str) -> bool:
         """Let go of a run: its calls will never be run. Whether it waited here."""
@@ -121,22 +138,33 @@ class WaitingCalls:
 
     # ── the library's own ──────────────────────────────────────────────────────────────────────
 
-    def keep(self, kept: Kept, *, until: float | None = None) -> None:
-        """Take in a run that waits."""
+    def check_free(self, run_id: str) -> None:
+        """Raises `InputError` when a run of this id waits: what is said of it is not of another."""
         self._expire()
+        if run_id in self._kept:
+            raise InputError(
+                f"another run {run_id!r} waits here already, and what is decided about its calls "
+                f"must not be taken for these: give each run a run_id of its own, or let go of "
+                f"that one with waiting_calls.forget()"
+            )
+
+    def keep(self, kept: Kept, *, until: float | None = None) -> None:
+        """Take in a run that waits; raises as `check_free`."""
+        self.check_free(kept.run_id)
         kept.until = time.monotonic() + self._expires_after if until is None else until
-        self._kept.pop(kept.run_id, None)
         while len(self._kept) >= self._limit:
             del self._kept[next(iter(self._kept))]
         self._kept[kept.run_id] = kept
 
-    def find(self, run_id: str, tool_call_id: str | None) -> tuple[Kept, str]:
-        """The run and the id of its waiting call; without an id: of the only one.
+    def find(self, owner: object, run_id: str, tool_call_id: str | None) -> tuple[Kept, str]:
+        """An agent's run and the id of its waiting call; without an id: of the only one.
 
         Raises `InputError` when there is none, or more than one.
         """
         self._expire()
         kept = self._kept.get(run_id)
+        if kept is not None and kept.owner is not owner:
+            kept = None
         waiting: dict[str, Waiting] = kept.step.waiting if kept else {}
         id = next(iter(waiting)) if tool_call_id is None and len(waiting) == 1 else tool_call_id
         if kept is not None and id is not None and id in waiting:

@@ -266,7 +266,19 @@ async def _end_waiting(run: RunState, step: Step) -> None:
 
     What has come of the step is shown, but it counts when it has come to its end.
     """
-    kept = Kept(run_id=run.run_id, step=copy(step), seen=run.gate.seen, carried=run.in_hand())
+    try:
+        run.waiting_calls.check_free(run.run_id)
+    except InputError as error:
+        broken(run, error)
+        await settle(run)
+        return
+    kept = Kept(
+        run_id=run.run_id,
+        owner=run.owner,
+        step=copy(step),
+        seen=run.gate.seen,
+        carried=run.in_hand(),
+    )
     assert step.portion is not None
     result = step.result(run, step.portion.text(run.message_list))
     result.finish_reason = "suspended"
@@ -277,7 +289,10 @@ async def _end_waiting(run: RunState, step: Step) -> None:
     _end(run, "suspended", "suspended")
     await settle(run)
     if run.status == "suspended":
-        run.waiting_calls.keep(kept)
+        try:
+            run.waiting_calls.keep(kept)
+        except InputError as error:  # taken since, while extensions were told
+            broken(run, error)
 
 
 def parting(run: RunState) -> list[Chunk]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ConfigurationError, InputError, TripWire
@@ -67,7 +68,7 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     check_options(options)
     context, thread, resource = _identity(options)
     run = RunState(MessageList(thread, resource), context)
-    run.agent_id = agent.id
+    run.owner, run.agent_id = agent, agent.id
     run.run_id = options.get("run_id") or new_id()
     run.message_id = new_id()
     run.streaming = streaming
@@ -115,7 +116,7 @@ async def continue_run(
     call waits, or when its arguments are no longer those that were shown.
     """
     check_options(options, known=ContinueOptions)
-    kept, tool_call_id = agent.waiting_calls.find(run_id, tool_call_id)
+    kept, tool_call_id = agent.waiting_calls.find(agent, run_id, tool_call_id)
     held = kept.step.waiting[tool_call_id]
     decision = decide(held)
     run = RunState(kept.carried["message_list"], kept.carried["request_context"])
@@ -126,15 +127,21 @@ async def continue_run(
             f"the arguments of tool call {tool_call_id!r} have changed since they were shown, so "
             f"nobody has approved them: decline the call"
         )
+    _take_options(run, options)
+    if run.abort_signal is not None and run.abort_signal.aborted:
+        raise InputError(
+            f"the abort signal of run {run_id!r} has fired already, so nothing would be done: "
+            f"decide the call with another abort_signal, or with abort_signal=None"
+        )
     agent.waiting_calls.take(kept)
     run.streaming = streaming
     run.extensions = agent.extensions
-    _take_options(run, options)
     run.interruption = Interruption(run.abort_signal)
     try:
         await _set_up(agent, run, run.options)
     except BaseException:
-        agent.waiting_calls.keep(kept, until=kept.until)  # nothing of the call has begun
+        with suppress(InputError):  # another run has taken its place meanwhile
+            agent.waiting_calls.keep(kept, until=kept.until)  # nothing of the call has begun
         run.status = "failed"
         await settle(run)
         raise

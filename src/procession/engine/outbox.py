@@ -158,6 +158,8 @@ class Outbox:
         """
         if self.run.settled:
             raise ProcessionError("the run has ended: nothing can be written to its stream")
+        if self.run.halt is not None:
+            raise self.run.halt  # a verdict was given: who made light of it asks nobody again
         if after < self.run.gate.turns.at:
             told = asyncio.get_running_loop().create_future() if patient else None
             self.run.gate.late.append((chunk, after, told))

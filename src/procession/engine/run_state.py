@@ -82,6 +82,8 @@ class RunState:
     require_tool_approval: bool | Callable[[ToolCallInfo], Any]
     options: Mapping[str, Any]
     """What the call was given; the processors among it as they were found to be."""
+    owner: object
+    """The agent: nobody else can continue the run."""
     waiting_calls: WaitingCalls
     """Where the run is kept when it has to wait (R-570)."""
     step_chain: Chain

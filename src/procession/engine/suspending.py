@@ -11,7 +11,7 @@ from ..chunks import Chunk, ToolApprovalPayload, ToolDeniedPayload, ToolSuspende
 from ..conversation.prompt_parts import denial
 from ..messages import OPEN_CALLS
 from ..records import own
-from ..waiting import APPROVAL_SCHEMA, Waiting, fingerprint
+from ..waiting import APPROVAL_SCHEMA, Waiting, fingerprint, frozen
 from .response import find_call
 
 if TYPE_CHECKING:
@@ -83,18 +83,22 @@ async def tell(run: RunState, step: Step) -> None:
 
 
 async def _offer(run: RunState, step: Step, held: Waiting, args: Any) -> None:
-    held.chunk = chunk = copy(held.chunk)
+    id, kind = held.chunk.payload.tool_call_id, held.chunk.type
+    chunk = copy(held.chunk)
     chunk.run_id = run.run_id
     chunk.payload = copy(chunk.payload)
     chunk.payload.args = args
     passed = await run.gate.through(chunk)
+    # Hooks may have kept what they were offered: what is shown and decided about are copies, made
+    # now. Which call it is about is not theirs to say.
+    held.chunk = told = frozen(passed if passed is not None and passed.type == kind else chunk)
+    told.type, told.run_id = kind, run.run_id
+    told.payload.tool_call_id, told.payload.tool_name = id, held.tool_name
     if run.gate.late:
         await run.gate.let_in()
     if passed is not None:
-        step.suspension.append(passed)
-        if passed.type == chunk.type:
-            held.chunk = passed
-    shown, part = held.chunk.payload.args, find_call(run, chunk.payload.tool_call_id)
+        step.suspension.append(frozen(told) if passed.type == kind else passed)
+    shown, part = told.payload.args, find_call(run, id)
     if part is not None and shown is not UNSET:
         part.tool_invocation.args = own(shown)
         held.shown = fingerprint(part.tool_invocation.args)
