@@ -279,3 +279,17 @@ async def test_a_tool_that_makes_light_of_a_verdict_asks_nobody_again() -> None:
     assert offered == [0, 1, 2]
     assert written == [0, 1]
     assert set(raised) == {"enough"}
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+async def test_numbers_that_json_does_not_know_become_null(bad: float) -> None:
+    """As `JSON.stringify` has it; the client and the model get JSON."""
+
+    @tool
+    def measure() -> dict[str, Any]:
+        return {"value": bad, "all": [1.5, bad]}
+
+    output, (chunk,) = await outcome(measure)
+    made = {"value": None, "all": [1.5, None]}
+    assert chunk.payload.result == made
+    assert output.tool_results[0].payload.result == made

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from math import isfinite
 from operator import is_
 from typing import Any, ClassVar, Self, cast
 
@@ -223,7 +224,8 @@ def clean_text(text: str) -> str:
 def clean_json(value: Any) -> Any:
     """`value` as JSON data with clean texts; what is clean already comes back as it is.
 
-    For values that enter a run from outside: tool results, data. Raises `InputError` for a value
+    For values that enter a run from outside: tool results, data. JSON has no word for NaN and
+    infinity: they become `None`, as everywhere on the web. Raises `InputError` for a value
     that contains itself or is nested more than `MAX_DEPTH` levels deep.
     """
     try:
@@ -274,8 +276,10 @@ def _clean(value: Any, levels: int, *, kept: bool) -> Any:
     cls = value.__class__
     if cls is str:
         return clean_text(value)
-    if value is None or cls is int or cls is bool or cls is float:
+    if value is None or cls is int or cls is bool:
         return value
+    if cls is float:
+        return value if kept or isfinite(value) else None
     if cls is dict or (kept and issubclass(cls, dict)):
         return _clean_dict(value, _deeper(levels), kept)
     if cls is list or (kept and cls is tuple):

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ..errors import TripWire
+from ..records import clean_json
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from ..abort_signal import AbortSignal
     from ..tools import ToolContext
@@ -23,12 +24,17 @@ _log = logging.getLogger("procession")
 
 
 class Progress:
-    """Writes a server's notes on its progress to the stream, in order, as `tool-output` chunks."""
+    """Writes a server's notes on its progress to the stream, in order, as `tool-output` chunks.
+
+    A verdict on one of them ends the call: `on_verdict` stops it, and `verdict` is to be raised.
+    """
 
     def __init__(self, context: ToolContext) -> None:
         self._context = context
         self._turn = asyncio.Lock()
         self._over = False
+        self.verdict: TripWire | None = None
+        self.on_verdict: Callable[[], object] = lambda: None
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         """One note; called by the client, whose connection nothing that is raised here may end."""
@@ -37,9 +43,10 @@ class Progress:
             async with self._turn:
                 if not self._over:
                     known = {key: value for key, value in note.items() if value is not None}
-                    await self._context.writer.write(known)
-        except TripWire:
-            pass  # the run has heard of it
+                    await self._context.writer.write(clean_json(known))
+        except TripWire as wire:
+            self.verdict, self._over = wire, True
+            self.on_verdict()
         except Exception as error:
             if not self._over:
                 _log.warning("a note on a tool's progress was lost: %s", type(error).__name__)

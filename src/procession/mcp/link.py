@@ -19,7 +19,9 @@ from mcp.client.client import Client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
-__all__ = ["Link", "Transport", "error_types"]
+from .listing import leave_out_misfits
+
+__all__ = ["Link", "Transport", "error_types", "leaves"]
 
 Transport = Callable[["Link"], AbstractAsyncContextManager[Any]]
 """Makes the streams of a connection; told of the link, which hears how it fares."""
@@ -50,6 +52,7 @@ class Link:
         self.changes = 0
         """How often it has told so."""
         self._leaving = asyncio.Event()
+        self._version: str | None = None
         self._task = asyncio.create_task(self._hold())
 
     async def ready(self, seconds: float) -> Client:
@@ -81,7 +84,7 @@ class Link:
         """
         self.is_lost = True
         self._leave.set()
-        if at_once:
+        if at_once or not self._ready.done():  # what is still being made does not look
             self._scope.cancel()
         cancelled: asyncio.CancelledError | None = None
         while not self._task.done():
@@ -101,7 +104,7 @@ class Link:
             with self._scope:
                 async with AsyncExitStack() as stack:
                     client = Client(
-                        _watched(self._transport(self), self._end),
+                        _watched(self._transport(self), self._look_at, self._end),
                         read_timeout_seconds=self._call_timeout,
                         message_handler=self._hear,
                     )
@@ -119,6 +122,7 @@ class Link:
     async def _stay(self, client: Client) -> None:
         tools = client.server_capabilities.tools
         self.hears_changes = bool(tools and tools.list_changed)
+        self._version = client.protocol_version
         if not self._ready.done():
             self._ready.set_result(client)
         try:
@@ -134,6 +138,11 @@ class Link:
         """The server has gone: nothing more will come."""
         self.is_lost = True
         self._leave.set()
+
+    def _look_at(self, received: Any) -> None:
+        """Something has come, and the client has not seen it yet."""
+        if self._version is not None:
+            leave_out_misfits(getattr(received.message, "result", None), self._version)
 
     async def _hear(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -160,10 +169,13 @@ class Link:
 
 
 class _Watched:
-    """A stream of what a server sends, which says when it ends."""
+    """A stream of what a server sends, which shows what comes, and says when it ends."""
 
-    def __init__(self, stream: Any, ended: Callable[[], None]) -> None:
+    def __init__(
+        self, stream: Any, look_at: Callable[[Any], None], ended: Callable[[], None]
+    ) -> None:
         self._stream = stream
+        self._look_at = look_at
         self._ended = ended
 
     def __getattr__(self, name: str) -> Any:
@@ -181,11 +193,16 @@ class _Watched:
 
     async def __anext__(self) -> Any:
         with self._watching():
-            return await self._stream.__anext__()
+            return self._seen(await self._stream.__anext__())
 
     async def receive(self) -> Any:
         with self._watching():
-            return await self._stream.receive()
+            return self._seen(await self._stream.receive())
+
+    def _seen(self, received: Any) -> Any:
+        if not isinstance(received, Exception):
+            self._look_at(received)
+        return received
 
     @contextlib.contextmanager
     def _watching(self) -> Any:
@@ -198,21 +215,24 @@ class _Watched:
 
 @asynccontextmanager
 async def _watched(
-    transport: AbstractAsyncContextManager[Any], ended: Callable[[], None]
+    transport: AbstractAsyncContextManager[Any],
+    look_at: Callable[[Any], None],
+    ended: Callable[[], None],
 ) -> AsyncGenerator[Any, None]:
     async with transport as (read, write):
-        yield _Watched(read, ended), write
+        yield _Watched(read, look_at, ended), write
 
 
-def _leaves(error: BaseException | None) -> list[BaseException]:
+def leaves(error: BaseException | None) -> list[BaseException]:
+    """The errors that an exception group holds, or the one error."""
     if isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        return [leaf for one in inner for leaf in _leaves(one)]
+        return [leaf for one in inner for leaf in leaves(one)]
     return [] if error is None else [error]
 
 
 def _holds(error: BaseException | None, kinds: tuple[type[BaseException], ...]) -> bool:
-    return any(isinstance(leaf, kinds) for leaf in _leaves(error))
+    return any(isinstance(leaf, kinds) for leaf in leaves(error))
 
 
 def error_types(error: BaseException | None) -> str:
@@ -221,6 +241,6 @@ def error_types(error: BaseException | None) -> str:
         f"{type(leaf).__name__}: {leaf.strerror}"
         if isinstance(leaf, OSError) and leaf.strerror
         else type(leaf).__name__
-        for leaf in _leaves(error)
+        for leaf in leaves(error)
     ]
     return ", ".join(dict.fromkeys(names))

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
 
 import anyio
 from mcp.shared.exceptions import MCPError
 from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
-from ..errors import ConfigurationError, ToolError
+from ..errors import ConfigurationError, ProcessionError, ToolError
 from ..tools import Tool
 from .calls import Progress, stopped_by
 from .contents import error_words, shown_to_model, tool_result
-from .link import Link, error_types
+from .link import Link, error_types, leaves
+from .listing import Choices, all_pages
 from .secrets import Secrets, secrets_of_address, secrets_of_process
 from .transports import endpoint, process
 
@@ -41,18 +42,16 @@ _log = logging.getLogger("procession")
 
 CONNECT_TIMEOUT = 30.0
 CALL_TIMEOUT = 60.0
-NAME_LENGTH = 64
-PAGES = 100
-"""A list of tools that is longer is one that never ends."""
 
 
 class ServerOptions(TypedDict, total=False):
     """How a server is used.
 
     `name` names it in errors. `prefix` stands before the names of its tools, to tell them from
-    others'. `only` are the tools to be used, by the names the server gives them.
-    `require_approval` holds for all its tools, or is the names of those that need it.
-    `connect_timeout` and `call_timeout` are seconds.
+    others'. `only` are the names of the tools to be used. `require_approval` holds for all its
+    tools, or is the names of those that need it. Names may be given with or without the prefix; one
+    that no tool has is a `ConfigurationError` when the tools are listed. `connect_timeout` and
+    `call_timeout` are seconds.
     """
 
     name: str
@@ -78,9 +77,9 @@ class MCPServer:
         self.name = options.get("name", name)
         self._transport = transport
         self._secrets = secrets
-        self._prefix = options.get("prefix", "")
-        self._only = options.get("only")
-        self._require_approval: Any = options.get("require_approval", False)
+        self._choices = Choices(
+            options.get("prefix", ""), options.get("only"), options.get("require_approval", False)
+        )
         self._connect_timeout = _seconds("connect_timeout", options, CONNECT_TIMEOUT)
         self._call_timeout = _seconds("call_timeout", options, CALL_TIMEOUT)
         self._link: Link | None = None
@@ -145,11 +144,12 @@ class MCPServer:
         """Connect. Raises `ToolError` when that fails."""
         if self._loop is not None:
             raise ConfigurationError(f"MCP server {self.name!r} is open already")
-        self._loop, self._opening = asyncio.get_running_loop(), asyncio.Lock()
+        self._loop, self._opening = asyncio.get_running_loop(), (lock := asyncio.Lock())
         try:
             await self._connected()
         except BaseException:
-            self._loop = None
+            if self._opening is lock:
+                self._loop = self._opening = None
             raise
         return self
 
@@ -162,8 +162,8 @@ class MCPServer:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connection; a process is ended. Calls under way fail."""
-        link, self._link, self._loop = self._link, None, None
+        """Close the connection; a process is ended. Calls and openings under way fail."""
+        link, self._link, self._loop, self._opening = self._link, None, None, None
         if link is not None:
             await link.close()
 
@@ -178,17 +178,30 @@ class MCPServer:
                 f"MCP server {self.name!r} was opened in another event loop: run the agent in the "
                 f"loop of its `async with` (the sync forms have a loop of their own)"
             )
-        async with self._opening:
+        async with (lock := self._opening):
+            self._check_open(lock)
             if self._link is not None and self._link.is_lost:
-                lost, self._link = self._link, None
-                await lost.close()
+                await self._link.close()
+                self._check_open(lock)
+                self._link = None
+            if self._link is None:
+                self._link = Link(self._transport, call_timeout=self._call_timeout)
             link = self._link
-            if link is None:
-                link = Link(self._transport, call_timeout=self._call_timeout)
+            try:
                 client = await self._stands(link)
-                self._link = link
-                return link, client
-            return link, await self._stands(link)
+            except BaseException as error:
+                if self._link is link:
+                    self._link = None
+                if isinstance(error, Exception):
+                    self._check_open(lock)
+                raise
+            self._check_open(lock)
+            return link, client
+
+    def _check_open(self, lock: asyncio.Lock) -> None:
+        """Raises `ToolError` when the server was closed since `lock` was its lock."""
+        if self._opening is not lock:
+            raise ToolError(f"MCP server {self.name!r} was closed while it was being connected to")
 
     async def _stands(self, link: Link) -> Client:
         try:
@@ -200,10 +213,12 @@ class MCPServer:
         raise ToolError(f"MCP server {self.name!r}: {problem}")
 
     def _words(self, error: BaseException) -> str:
-        """What went wrong, without what is secret."""
-        if isinstance(error, MCPError):
-            return self._secrets.hidden(error.message)
-        return error_types(error)
+        """What went wrong, without what is secret: the server's own words, where it has any."""
+        words = [
+            (isinstance(leaf, MCPError) and self._secrets.hidden(leaf.message)) or error_types(leaf)
+            for leaf in leaves(error)
+        ]
+        return ", ".join(dict.fromkeys(words))
 
     # ── tools ──────────────────────────────────────────────────────────────────────────────────
 
@@ -223,37 +238,27 @@ class MCPServer:
         return await self.tools()
 
     async def _list(self, link: Link, client: Client) -> list[Tool]:
-        found: list[Listed] = []
         if client.server_capabilities.tools is None:
             return []
-        changes, cursor = link.changes, None
-        for _ in range(PAGES):
-            page = await client.list_tools(cursor=cursor)
-            found += page.tools
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        tools = self._tools_of(found)
+        changes = link.changes
+        try:
+            async with asyncio.timeout(self._call_timeout):
+                found = await all_pages(client)
+        except TimeoutError:
+            raise self._problem("its list of tools", self._too_late()) from None
+        except ToolError as error:
+            raise self._problem("its list of tools", str(error)) from None
+        tools: list[Tool] = []
+        for name, listed, approval in self._choices.of(self.name, found):
+            try:
+                tools.append(self._tool(name, listed, approval))
+            except ConfigurationError as error:
+                _log.warning("MCP server %r, tool %r is left out: %s", self.name, name, error)
         if link.changes == changes:
             link.listed = tools
         return list(tools)
 
-    def _tools_of(self, found: Sequence[Listed]) -> list[Tool]:
-        """Tools of the library's, named so that every provider takes the names."""
-        made: dict[str, Tool] = {}
-        for listed in found:
-            if self._only is not None and listed.name not in self._only:
-                continue
-            name = plain_name(self._prefix + listed.name)
-            while name in made:  # two of the server's names that differ in odd characters only
-                name = plain_name(name[: NAME_LENGTH - 1] + "_")
-            try:
-                made[name] = self._tool(name, listed)
-            except ConfigurationError as error:
-                _log.warning("MCP server %r, tool %r is left out: %s", self.name, name, error)
-        return list(made.values())
-
-    def _tool(self, name: str, listed: Listed) -> Tool:
+    def _tool(self, name: str, listed: Listed, approval: Approval) -> Tool:
         hints = listed.annotations
         # As the protocol has it: what a server says of its own tools is a hint. It decides here
         # whether a call that may have been lost is made again, nothing about who may make it.
@@ -268,14 +273,8 @@ class MCPServer:
             input_schema=listed.input_schema,
             execute=execute,
             to_model_output=shown_to_model,
-            require_approval=self._approval_of(listed.name),
+            require_approval=approval,
         )
-
-    def _approval_of(self, name: str) -> Approval:
-        asked = self._require_approval
-        if isinstance(asked, bool) or callable(asked):
-            return cast("Approval", asked)
-        return name in asked
 
     # ── calls ──────────────────────────────────────────────────────────────────────────────────
 
@@ -290,10 +289,13 @@ class MCPServer:
         answer: Any = None
         try:
             with stopped_by(context.abort_signal) as stop:
+                progress.on_verdict = stop.cancel
                 answer = await self._through(ask, f"tool {name!r}", repeatable=repeatable)
                 await progress.settle()
         finally:
             progress.end()
+        if progress.verdict is not None:
+            raise progress.verdict
         if answer is None or stop.cancelled_caught:
             raise ToolError(f"tool {name!r} of MCP server {self.name!r} was cancelled")
         if answer.is_error:
@@ -308,6 +310,8 @@ class MCPServer:
             link, client = await self._connected()
             try:
                 return await ask(link, client)
+            except ProcessionError:
+                raise
             except Exception as error:
                 if not await self._was_lost(link, error):
                     raise self._told(what, error) from None
@@ -332,15 +336,16 @@ class MCPServer:
     def _told(self, what: str, error: Exception) -> ToolError:
         """The error that model and user are told."""
         if isinstance(error, MCPError) and error.code == REQUEST_TIMEOUT:
-            words = f"no answer within {self._call_timeout:g} seconds, so it was cancelled"
+            words = self._too_late()
         else:
             words = self._words(error)
+        return self._problem(what, words)
+
+    def _too_late(self) -> str:
+        return f"no answer within {self._call_timeout:g} seconds, so it was cancelled"
+
+    def _problem(self, what: str, words: str) -> ToolError:
         return ToolError(f"MCP server {self.name!r}, {what}: {words}")
-
-
-def plain_name(name: str) -> str:
-    """A tool's name in the letters that every provider takes."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:NAME_LENGTH]
 
 
 def _seconds(name: str, options: Mapping[str, Any], default: float) -> float:
