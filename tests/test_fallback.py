@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from procession import AbortController, Agent, APICallError, ConfigurationError, tool
-from procession.chunks import Chunk, ErrorPayload
+from procession.chunks import BlockPayload, Chunk, ErrorPayload, ModelStartPayload
 from procession.errors import MissingKeyError, UnknownModelError
 from procession.fallback import FallbackModel
 from procession.model import ModelRequest, register_provider, resolve_model
@@ -231,6 +231,7 @@ def test_entries_are_switched_off() -> None:
         ([{"model": says(), "retries": 1}], "keys given"),
         ([{"model": says(), "max_retries": -1}], "a number from 0 on"),
         ([{"model": says(), "max_retries": True}], "a number from 0 on"),
+        ([{"model": says(), "enabled": "no"}], "True or False"),
         ([7], "not a model: int"),
     ],
 )
@@ -277,3 +278,60 @@ async def test_an_id_is_resolved_once_for_an_agent(listed: bool) -> None:
     agent = Agent(id="a", model=["counted/x"] if listed else "counted/x", tools=[add])
     assert [(await agent.generate("Hi")).text for _ in range(2)] == ["Done", "Done"]
     assert made == ["x"]
+
+
+class Plays:
+    """A model that yields what it was given, each time the same objects."""
+
+    provider, model_id = "first", "plays"
+
+    def __init__(self, *reads: Any) -> None:
+        self.reads = reads
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Any, None]:
+        for read in self.reads:
+            yield read
+
+
+async def test_warnings_are_those_of_the_run() -> None:
+    """A model may yield one and the same chunk in each of its calls."""
+    shared = Chunk(type="stream-start", payload=ModelStartPayload())
+    said = Chunk(type="text-start", payload=BlockPayload(id="t"))
+    for _ in range(3):
+        agent = Agent(id="a", model=[refuses(400), Plays([shared], [said])])
+        assert len((await agent.generate("Hi")).warnings) == 1
+
+
+ANNOUNCED = Chunk(type="stream-start", payload=ModelStartPayload())
+
+
+@pytest.mark.parametrize(
+    ("reads", "told"),
+    [
+        ([], "ended its stream without an answer"),
+        ([[ANNOUNCED]], "ended its stream without an answer"),
+        ([["no chunk"]], "must yield lists of chunks; a list with str in it came"),
+        ([5], "must yield lists of chunks, not int"),
+        (
+            [[Chunk("error", ErrorPayload(error={"name": "Odd", "message": "too hot"}))]],
+            ": too hot",
+        ),
+    ],
+)
+async def test_what_is_no_answer_is_a_failure(reads: list[Any], told: str) -> None:
+    result = await Agent(id="a", model=[Plays(*reads), says()]).generate("Hi")
+    assert result.text == "Hello"
+    (warning,) = result.warnings
+    assert warning["message"].endswith(told)
+
+
+@pytest.mark.parametrize("listed", [False, True])
+async def test_a_cancelled_caller_stays_cancelled(listed: bool) -> None:
+    """Though the transport makes an error of it, with a list of models or without."""
+    model = Waits(hides=True)
+    agent = Agent(id="a", model=[model] if listed else model, max_retries=3)
+    task = asyncio.create_task(agent.generate("Hi"))
+    await model.asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from copy import copy
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec import UNSET
 
 from .chunks import Chunk, ModelStartPayload
+from .engine.misfits import as_exception, read_problem
 from .errors import ConfigurationError, ModelError
 from .retrying import Retries
 
@@ -110,29 +112,34 @@ class _Attempt:
                 if self.begun:
                     yield chunks
                     continue
+                problem = read_problem(chunks)
+                if problem is not None:
+                    raise ModelError(f"model {self._model.model_id!r}: {problem}")
+                before = len(held)
                 held += chunks
-                first = next((chunk for chunk in chunks if chunk.type not in _ANNOUNCING), None)
+                come = (chunk for chunk in held[before:] if chunk.type not in _ANNOUNCING)
+                first = next(come, None)
                 if first is None:
                     continue
                 if first.type == "error":
-                    error = first.payload.error
-                    raise error if isinstance(error, Exception) else ModelError(str(error))
+                    raise as_exception(first.payload.error)
                 self.begun = True
                 yield self._signed(held, failed)
-        if not self.begun and held:
-            self.begun = True
-            yield self._signed(held, failed)
+        if not self.begun:
+            raise ModelError(f"model {self._model.model_id!r} ended its stream without an answer")
 
     def _signed(self, chunks: list[Chunk], failed: Sequence[str]) -> list[Chunk]:
         """The beginning of the answer, which says who gives it, and who did not."""
         if chunks[0].type != "stream-start":
             chunks = [Chunk(type="stream-start", payload=ModelStartPayload()), *chunks]
-        start: ModelStartPayload = chunks[0].payload
+        # A copy: a model may yield the same chunk in each of its calls.
+        first, start = copy(chunks[0]), cast("ModelStartPayload", chunks[0].payload).replace()
+        first.payload = start
         if start.answered_by is UNSET:
             start.answered_by = self._model
         told: list[Any] = [{"type": "other", "message": message} for message in failed]
         start.warnings = [*told, *start.warnings]
-        return chunks
+        return [first, *chunks[1:]]
 
 
 def _name(model: LanguageModel) -> str:

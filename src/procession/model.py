@@ -209,12 +209,14 @@ def _entries(given: Any) -> Iterator[FallbackEntry]:
         **cast("Mapping[str, Any]", given),
     }
     retries = options["max_retries"]
+    fits = retries is None or (type(retries) is int and retries >= 0)
     if set(options) != {"model", "max_retries", "enabled"} or not (
-        retries is None or (type(retries) is int and retries >= 0)
+        fits and isinstance(options["enabled"], bool)
     ):
         raise ConfigurationError(
             "an entry of a list of models has 'model', and may have 'max_retries' (a number from 0 "
-            f"on) and 'enabled'; keys given: {sorted(map(str, cast('Mapping[Any, Any]', given)))}"
+            "on) and 'enabled' (True or False); keys given: "
+            f"{sorted(map(str, cast('Mapping[Any, Any]', given)))}"
         )
     if options["enabled"]:
         yield FallbackEntry(resolve_model(options["model"]), retries)

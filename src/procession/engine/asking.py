@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from ..chunks import Chunk
 from ..errors import ConfigurationError, ModelError
 from ..model import LanguageModel, ModelRequest, resolve_model
 from ..retrying import Retries
-from .misfits import chunk_problem
+from .misfits import read_problem
 
 if TYPE_CHECKING:
     from .run_state import RunState
@@ -86,27 +84,7 @@ def read_failure(run: RunState, step: Step, read: Any, error: Exception) -> Mode
     """
     if error is run.hook_error or not isinstance(error, AttributeError | TypeError):
         return None
-    problem = _problem_of(read)
+    problem = read_problem(read)
     if problem is None:
         return None
     return ModelFailure(ModelError(f"model {step.model_id!r}: {problem}"))
-
-
-def _problem_of(read: Any) -> str | None:
-    """What is wrong with what a model delivered in one read, if anything is."""
-    asked = "stream(request) must yield lists of chunks"
-    if not isinstance(read, Iterable):
-        return f"{asked}, not {_kind(read)}"
-    if not isinstance(read, Collection):
-        return None  # an iterator, which is used up
-    for chunk in cast("Collection[Any]", read):
-        if not isinstance(chunk, Chunk):
-            return f"{asked}; a {_kind(read)} with {_kind(chunk)} in it came"
-        problem = chunk_problem(chunk)
-        if problem is not None:
-            return problem
-    return None
-
-
-def _kind(value: Any) -> str:
-    return type(value).__name__

@@ -12,6 +12,7 @@ from .asking import ModelFailure
 from .frames import step_start_chunk
 from .gate import PENDING
 from .mending import Mending, mend_control, mend_edited
+from .misfits import as_exception
 from .response import find_call, merge
 from .toolphase import judge_result
 
@@ -195,7 +196,7 @@ class Intake:
         elif kind == "finish":
             await self._finish(chunk)
         elif kind == "error":
-            raise ModelFailure(_as_exception(chunk.payload.error))
+            raise ModelFailure(as_exception(chunk.payload.error))
         elif run.include_raw_chunks:
             await self._offer(chunk)
 
@@ -269,10 +270,3 @@ def _orphan(payload: ToolResultPayload) -> ToolInvocationPart:
         ),
         provider_executed=payload.provider_executed or None,
     )
-
-
-def _as_exception(error: Any) -> Exception:
-    if isinstance(error, Exception):
-        return error
-    message = error.get("message") if isinstance(error, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return ModelError(str(message or error or "the model reported an error, without a word on it"))  # pyright: ignore[reportUnknownArgumentType]

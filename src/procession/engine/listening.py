@@ -112,10 +112,18 @@ def _pause_after(run: RunState, step: Step, retries: Retries, error: Exception, 
         raise error
     if stop.is_behind(error):
         raise Interrupted from error
+    if _is_cancelled():
+        raise asyncio.CancelledError from error
     pause = None if step.started else retries.pause_after(error)
     if pause is None:
         raise ModelFailure(error) from error
     return pause
+
+
+def _is_cancelled() -> bool:
+    """Whether an error is how a cancelled caller shows: transports make errors of that."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _close(source: Any) -> None:

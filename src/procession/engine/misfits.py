@@ -6,15 +6,46 @@ looked at when a hook has made them, or when something went wrong.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Iterable
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET
 
-from ..chunks import PAYLOAD_TYPES, DeltaPayload
+from ..chunks import PAYLOAD_TYPES, Chunk, DeltaPayload
+from ..errors import ModelError
 from ..records import Record
 
-__all__ = ["chunk_problem"]
+__all__ = ["as_exception", "chunk_problem", "read_problem"]
+
+
+def read_problem(read: Any) -> str | None:
+    """What is wrong with what a model delivered in one read, if anything is."""
+    asked = "stream(request) must yield lists of chunks"
+    if not isinstance(read, Iterable):
+        return f"{asked}, not {_kind(read)}"
+    if not isinstance(read, Collection):
+        return None  # an iterator, which is used up
+    for chunk in cast("Collection[Any]", read):
+        if not isinstance(chunk, Chunk):
+            return f"{asked}; a {_kind(read)} with {_kind(chunk)} in it came"
+        problem = chunk_problem(chunk)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def as_exception(error: Any) -> Exception:
+    """What an `error` chunk tells of, as an exception."""
+    if isinstance(error, Exception):
+        return error
+    said: Any = cast("dict[str, Any]", error).get("message") if isinstance(error, dict) else None
+    told = said or cast("Any", error) or "the model reported an error, without a word on it"
+    return ModelError(str(told))
 
 
 def chunk_problem(chunk: Any) -> str | None:
