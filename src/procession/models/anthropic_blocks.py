@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -20,7 +19,7 @@ from ..chunks import (
 )
 from ..tools import parse_tool_input
 from .anthropic_sources import source_chunk
-from .anthropic_wire import entries, word
+from .json_values import entries, new_call_id, word
 
 if TYPE_CHECKING:
     from .anthropic_wire import Delta, Json
@@ -178,7 +177,7 @@ class CallBlock:
 
     def start(self, out: list[Chunk], record: Json) -> None:
         """The call has begun. A few servers send all arguments with this, and no pieces."""
-        self.id = word(record.get("id")) or f"toolu_{secrets.token_hex(12)}"
+        self.id = word(record.get("id")) or new_call_id("toolu")
         self.name = word(record.get("name"))
         self._given = record.get("input")
         self._executed = record.get("type") != "tool_use"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,31 +10,21 @@ from msgspec import UNSET
 from ..chunks import (
     Chunk,
     DeltaPayload,
-    ErrorPayload,
-    FinishPayload,
-    StepOutcome,
-    StepOutput,
     ToolResultPayload,
 )
-from ..errors import ModelError
+from .answer_events import AnswerEvents, response_metadata
 from .anthropic_blocks import CALLS, CallBlock, TextBlock, ThinkingBlock
 from .anthropic_wire import (
     Delta,
     Event,
     decode_event,
-    entries,
     merged_usage,
-    metadata_of,
-    plain_record,
     usage_of,
-    word,
 )
 from .call_errors import streamed_error
-from .half_characters import HalfCharacters
+from .json_values import clean_but, entries, mapping, new_prefix, word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from .anthropic_blocks import Block
     from .anthropic_wire import Json
 
@@ -52,17 +40,14 @@ _REASONS = {
 }
 
 
-class AnthropicEvents:
-    """One answer under way. `failed` and `finished` say that nothing more is to be expected."""
+class AnthropicEvents(AnswerEvents[Event]):
+    """One answer under way."""
+
+    part_name = "message event"
 
     def __init__(self, provider: str, *, include_raw: bool = False) -> None:
-        self.failed = False
-        self.finished = False
-        self._provider = provider
-        self._include_raw = include_raw
-        self._halves = HalfCharacters()
-        # Block ids are unique over a run's steps: lanes and parts are told apart by them.
-        self._prefix = secrets.token_hex(4)
+        super().__init__(provider, include_raw=include_raw)
+        self._prefix = new_prefix()
         self._blocks: dict[int, Block] = {}
         self._calls: dict[str, tuple[CallBlock, int]] = {}
         self._begun = 0
@@ -91,22 +76,14 @@ class AnthropicEvents:
                         payload = DeltaPayload(id=self._plain_id, text=delta.text)
                         out.append(Chunk(type="text-delta", payload=payload))
                         continue
-            if self._include_raw:
-                out.append(Chunk(type="raw", payload=msgspec.json.decode(data)))
-            self._event(out, event)
+            self._take(out, event, data)
         return out
 
-    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
-        """What remains when the connection has ended; no finish if the answer was cut short.
-
-        `rest` is an event whose end did not come. It counts unless it was cut itself.
-        """
-        out = self.feed([data for data in rest if _is_whole(data)])
-        if self._reason is not None and not self.finished:
+    def _cut(self, out: list[Chunk]) -> None:
+        if self._reason is not None:
             self._finish(out)
-        return out
 
-    def _event(self, out: list[Chunk], event: Event) -> None:
+    def _event(self, out: list[Chunk], event: Event, data: bytes) -> None:
         kind = event.type
         if kind == "content_block_delta":
             block = self._blocks.get(event.index or 0)
@@ -123,13 +100,12 @@ class AnthropicEvents:
         elif kind == "message_stop":
             self._finish(out)
         elif kind == "error" or (kind is None and event.error):
-            # Inside a stream that began well. An open block stays open: it broke off.
             self._fail(out, streamed_error(event.error or {}))
         elif kind == "message":
             self._in_one_piece(out, event)
 
     def _message(self, out: list[Chunk], message: Json) -> None:
-        payload = metadata_of(message.get("id"), message.get("model"))
+        payload = response_metadata(message.get("id"), message.get("model"))
         out.append(Chunk(type="response-metadata", payload=payload))
         self._usage = merged_usage(self._usage, message.get("usage"))
 
@@ -170,7 +146,7 @@ class AnthropicEvents:
         result: Any = content
         if kind == "mcp_tool_result":
             result = {"content": content, "is_error": bool(record.get("is_error"))}
-        failed = str(plain_record(content).get("type")).endswith("_error")
+        failed = str(mapping(content).get("type")).endswith("_error")
         call_id = word(record.get("tool_use_id"))
         call, place = self._calls.get(call_id, (None, self._begun))
         meta: Json = {"resultType": kind}
@@ -207,51 +183,19 @@ class AnthropicEvents:
         message = {"id": event.id, "model": event.model, "usage": event.usage}
         self._message(out, message)
         for index, record in enumerate(entries(event.content)):
-            self._start(out, index, plain_record(record))
+            self._start(out, index, mapping(record))
             self._stop(out, index)
         stop = Delta(stop_reason=event.stop_reason, stop_sequence=event.stop_sequence)
         self._note(event, stop)
         self._finish(out)
 
     def _finish(self, out: list[Chunk], reason: str | None = None) -> None:
-        self.finished = True
         raw = self._reason
         if reason is None:
             for index in list(self._blocks):
                 self._stop(out, index)
-        outcome = StepOutcome(
-            reason=reason or _REASONS.get(raw or "", "other"),
-            raw_reason=raw if raw is not None else UNSET,
-        )
-        payload = FinishPayload(
-            step_result=outcome,
-            output=StepOutput(usage=usage_of(self._usage)),
-            metadata={"providerMetadata": {self._provider: self._meta}},
-        )
-        out.append(Chunk(type="finish", payload=payload))
+            reason = _REASONS.get(raw or "", "other")
+        self._put_finish(out, reason, raw, usage_of(self._usage), self._meta)
 
-    def _fail(self, out: list[Chunk], error: ModelError) -> None:
-        self.failed = True
-        out.append(Chunk(type="error", payload=ErrorPayload(error=error)))
-        self._finish(out, "error")
-
-    def _odd(self, out: list[Chunk], data: bytes) -> None:
-        """An event that is no clean JSON: half a surrogate pair in it, or rubbish."""
-        if not data.strip():
-            return
-        try:
-            event = msgspec.convert(json.loads(data.decode("utf-8", "replace")), Event)
-        except (ValueError, RecursionError):
-            # The data itself may be private: it is not part of the error.
-            problem = f"{self._provider} sent an event that is no message event"
-            self._fail(out, ModelError(problem))
-            return
-        self._event(out, event)
-
-
-def _is_whole(data: bytes) -> bool:
-    try:
-        json.loads(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    def _loose(self, value: Any) -> list[Event]:
+        return [msgspec.convert(clean_but(value, ("delta",)), Event)]

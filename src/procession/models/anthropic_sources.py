@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..chunks import Chunk, SourcePayload
-from .anthropic_wire import plain_record, word
+from .json_values import mapping, word
 
 __all__ = ["source_chunk"]
 
@@ -17,7 +17,7 @@ def source_chunk(provider: str, name: str, citation: Any) -> Chunk | None:
 
     Where in it, and what was cited, stands in the provider's metadata.
     """
-    record = plain_record(citation)
+    record = mapping(citation)
     kind = record.get("type")
     if not isinstance(kind, str):
         return None

@@ -5,24 +5,15 @@ Field types are loose where other servers speak this format too, and not all of 
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from ..chunks import ResponseMetadataPayload, Usage
+from ..chunks import Usage
+from .json_values import count, mapping
 
-__all__ = [
-    "Delta",
-    "Event",
-    "decode_event",
-    "entries",
-    "merged_usage",
-    "metadata_of",
-    "plain_record",
-    "usage_of",
-    "word",
-]
+__all__ = ["Delta", "Event", "Json", "decode_event", "merged_usage", "usage_of"]
 
 Json = dict[str, Any]
 
@@ -64,38 +55,9 @@ decode_event = msgspec.json.Decoder(Event).decode
 """The event that a record of the stream stands for; raises `msgspec.DecodeError`."""
 
 
-def plain_record(value: Any) -> Json:
-    """A JSON object; anything else is an empty one."""
-    return cast("Json", value) if isinstance(value, dict) else {}
-
-
-def entries(value: Any) -> list[Any]:
-    """A JSON array; anything else is an empty one."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def word(value: Any) -> str:
-    """A text; anything else is an empty one."""
-    return value if isinstance(value, str) else ""
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int else None
-
-
-def metadata_of(identity: Any, model: Any) -> ResponseMetadataPayload:
-    """What the provider calls this response."""
-    payload = ResponseMetadataPayload()
-    if word(identity):
-        payload.id = identity
-    if word(model):
-        payload.model_id = model
-    return payload
-
-
 def merged_usage(known: Json, news: Any) -> Json:
     """The counts so far: each event tells totals, which replace earlier ones (G-P2)."""
-    return known | {key: value for key, value in plain_record(news).items() if value is not None}
+    return known | {key: value for key, value in mapping(news).items() if value is not None}
 
 
 def usage_of(given: Json) -> Usage:
@@ -104,14 +66,14 @@ def usage_of(given: Json) -> Usage:
     This API counts what it read from its cache, or wrote there, beside the other input; input is
     all of it here, as it is with other providers.
     """
-    fresh = _count(given.get("input_tokens"))
-    read = _count(given.get("cache_read_input_tokens"))
-    written = _count(given.get("cache_creation_input_tokens"))
-    details = plain_record(given.get("output_tokens_details"))
+    fresh = count(given.get("input_tokens"))
+    read = count(given.get("cache_read_input_tokens"))
+    written = count(given.get("cache_creation_input_tokens"))
+    details = mapping(given.get("output_tokens_details"))
     return Usage(
         input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
-        output_tokens=_count(given.get("output_tokens")),
-        reasoning_tokens=_count(details.get("thinking_tokens")),
+        output_tokens=count(given.get("output_tokens")),
+        reasoning_tokens=count(details.get("thinking_tokens")),
         cached_input_tokens=read,
         cache_creation_input_tokens=written,
         raw=given or None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import secrets
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, UnsetType
@@ -40,6 +39,7 @@ from ..chunks import (
     Usage,
 )
 from ..tools import parse_tool_input
+from .json_values import new_prefix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class BridgeEvents:
     def __init__(self, provider: str, warnings: list[Any]) -> None:
         self._provider = provider
         self._warnings = warnings
-        self._prefix = secrets.token_hex(4)
+        self._prefix = new_prefix()
         self._count = 0
         self._blocks: dict[int, tuple[str, str]] = {}  # kind and id of the open ones, by part
         self._inputs: dict[int, str] = {}  # ids of the calls whose arguments have begun

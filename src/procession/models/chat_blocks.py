@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, UnsetType
 
 from ..chunks import BlockPayload, Chunk, DeltaPayload
+from .json_values import new_prefix
 
 if TYPE_CHECKING:
     from .half_characters import HalfCharacters
@@ -27,8 +27,7 @@ class TextBlocks:
         """The id of the open block, or of the last one."""
         self._provider = provider
         self._halves = halves
-        # Block ids are unique over a run's steps: lanes and parts are told apart by them.
-        self._prefix = secrets.token_hex(4)
+        self._prefix = new_prefix()
         self._count = 0
 
     def add(self, out: list[Chunk], kind: str, text: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from typing import TYPE_CHECKING
 
 from ..chunks import (
@@ -14,6 +13,7 @@ from ..chunks import (
     ToolInputStartPayload,
 )
 from ..tools import parse_tool_input
+from .json_values import new_call_id
 
 if TYPE_CHECKING:
     from .chat_blocks import TextBlocks
@@ -29,7 +29,7 @@ class _OpenCall:
     __slots__ = ("id", "name", "pieces", "started")
 
     def __init__(self, call_id: str | None) -> None:
-        self.id = call_id or f"call_{secrets.token_hex(12)}"
+        self.id = call_id or new_call_id()
         self.name = ""
         self.pieces: list[str] = []
         self.started = False

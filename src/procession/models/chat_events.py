@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -11,12 +10,9 @@ from msgspec import UNSET
 from ..chunks import (
     Chunk,
     DeltaPayload,
-    ErrorPayload,
-    FinishPayload,
-    StepOutcome,
-    StepOutput,
 )
-from ..errors import ModelError
+from ..records import clean_json
+from .answer_events import AnswerEvents, response_metadata, value_of
 from .call_errors import streamed_error
 from .chat_blocks import TextBlocks, plain_text
 from .chat_calls import OpenCalls
@@ -24,18 +20,13 @@ from .chat_extras import Extras
 from .chat_wire import (
     Call,
     Event,
-    Heading,
     decode_event,
-    decode_heading,
     decode_plain,
-    metadata_of,
     usage_of,
 )
-from .half_characters import HalfCharacters
+from .json_values import clean_but, mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from .chat_wire import Delta, PlainEvent
 
 __all__ = ["ChatEvents"]
@@ -54,15 +45,13 @@ _REASONS = {
 }
 
 
-class ChatEvents:
-    """One answer under way. `failed` and `finished` say that nothing more is to be expected."""
+class ChatEvents(AnswerEvents[Event]):
+    """One answer under way."""
+
+    part_name = "chat completion chunk"
 
     def __init__(self, provider: str, *, include_raw: bool = False) -> None:
-        self.failed = False
-        self.finished = False
-        self._provider = provider
-        self._include_raw = include_raw
-        self._halves = HalfCharacters()
+        super().__init__(provider, include_raw=include_raw)
         self._blocks = TextBlocks(provider, self._halves)
         self._calls = OpenCalls(self._blocks, self._halves)
         self._extras = Extras(provider)
@@ -89,38 +78,32 @@ class ChatEvents:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 self._odd(out, data)
                 continue
-            first = not self._described
-            if first:
-                self._describe(out, event, decode_heading(data))
-            if first or event.usage or (event.choices and event.choices[0].finish_reason):
-                self._extras.keep(data)
-            if self._include_raw:
-                out.append(Chunk(type="raw", payload=msgspec.json.decode(data)))
-            self._event(out, event)
-            text_is_open = self._blocks.kind == "text" and not self._halves
-            self._plain = text_is_open and not self._include_raw
+            self._take(out, event, data)
         return out
 
-    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
-        """What remains when the connection has ended; no finish if the answer was cut short.
-
-        `rest` is an event whose end did not come. It counts unless it was cut itself.
-        """
-        out = self.feed([data for data in rest if _is_whole(data)])
-        if self._reason is not None and not self.finished:
+    def _cut(self, out: list[Chunk]) -> None:
+        if self._reason is not None:
             self._finish(out)
-        return out
 
-    def _describe(self, out: list[Chunk], event: Event, heading: Heading) -> None:
+    def _tell(self, out: list[Chunk], event: Event, record: Any, *, first: bool) -> None:
+        """What is said of the answer as a whole."""
+        heading = mapping(record)
         # Some servers send an event without an id before the answer begins.
-        if heading.id or event.choices:
+        if first and (heading.get("id") or event.choices):
             self._described = True
-            out.append(Chunk(type="response-metadata", payload=metadata_of(heading)))
+            names = ("id", "model", "created")
+            payload = response_metadata(*map(heading.get, names))
+            out.append(Chunk(type="response-metadata", payload=payload))
+        self._extras.keep(heading)
 
-    def _event(self, out: list[Chunk], event: Event) -> None:
+    def _event(self, out: list[Chunk], event: Event, data: bytes) -> None:
+        self._plain = False
+        first = not self._described
+        if first or event.usage or (event.choices and event.choices[0].finish_reason):
+            self._tell(out, event, clean_json(value_of(data)), first=first)
         if event.error:
-            # Inside a stream that began well. An open block stays open: it broke off.
-            return self._fail(out, streamed_error(event.error))
+            self._fail(out, streamed_error(event.error))
+            return
         if event.search_results or event.citations:
             self._extras.put_sources(out, event.search_results or event.citations)
         for choice in event.choices or ():
@@ -136,6 +119,8 @@ class ChatEvents:
                 self._close(out)
         # The last one counts, they are never added (G-P2).
         self._usage = _usage_in(event) or self._usage
+        text_is_open = self._blocks.kind == "text" and not self._halves
+        self._plain = text_is_open and not self._include_raw
 
     def _delta(self, out: list[Chunk], delta: Delta) -> None:
         blocks = self._blocks
@@ -192,44 +177,19 @@ class ChatEvents:
         self._calls.close(out)
 
     def _finish(self, out: list[Chunk], reason: str | None = None) -> None:
-        self.finished = True
         raw = self._reason
         reason = reason or _REASONS.get(raw or "", "other")
         if reason == "stop" and self._calls.closed_any:
             reason = "tool-calls"  # so it ends when the request named the tool to call
-        outcome = StepOutcome(reason=reason, raw_reason=raw if raw is not None else UNSET)
-        payload = FinishPayload(
-            step_result=outcome,
-            output=StepOutput(usage=usage_of(self._usage)),
-            metadata={"providerMetadata": self._extras.metadata()},
-        )
-        out.append(Chunk(type="finish", payload=payload))
+        self._put_finish(out, reason, raw, usage_of(self._usage), self._extras.metadata())
 
-    def _fail(self, out: list[Chunk], error: ModelError) -> None:
-        self.failed = True
-        out.append(Chunk(type="error", payload=ErrorPayload(error=error)))
-        self._finish(out, "error")
+    def _end_marked(self, out: list[Chunk]) -> None:
+        self._close(out)
+        self._finish(out)
 
-    def _odd(self, out: list[Chunk], data: bytes) -> None:
-        """An event that is no clean JSON: the end mark, half a surrogate pair, or rubbish."""
-        data = data.strip()
-        if data == b"[DONE]":
-            self._close(out)
-            self._finish(out)
-        elif data:
-            try:
-                value = json.loads(data.decode("utf-8", "replace"))
-                event = msgspec.convert(value, Event)
-                heading = msgspec.convert(value, Heading)
-            except (ValueError, RecursionError):
-                # The data itself may be private: it is not part of the error.
-                problem = f"{self._provider} sent an event that is no chat completion chunk"
-                self._fail(out, ModelError(problem))
-                return
-            self._plain = False
-            if not self._described:
-                self._describe(out, event, heading)
-            self._event(out, event)
+    def _loose(self, value: Any) -> list[Event]:
+        self._plain = False
+        return [msgspec.convert(clean_but(value, ("choices", "delta")), Event)]
 
 
 def _usage_in(event: Event) -> Any:
@@ -239,16 +199,6 @@ def _usage_in(event: Event) -> Any:
     if isinstance(event.x_groq, dict):
         return cast("dict[str, Any]", event.x_groq).get("usage")  # pyright: ignore[reportUnknownMemberType]
     return event.choices[0].usage if event.choices else None
-
-
-def _is_whole(data: bytes) -> bool:
-    if data.strip() == b"[DONE]":
-        return True
-    try:
-        json.loads(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _only_text(event: PlainEvent) -> str | None:

@@ -9,11 +9,11 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from ..chunks import Chunk, FilePayload, SourcePayload, ToolCallPayload, ToolResultPayload
 from ..tools import parse_tool_input
+from .json_values import new_call_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ class Extras:
     def _execute(self, out: list[Chunk], record: Json) -> None:
         index, name = record.get("index"), str(record.get("type") or "tool")
         known = self._executed.get(index)
-        call_id = known or f"call_{secrets.token_hex(12)}"
+        call_id = known or new_call_id()
         if known is None:
             self._executed[index] = call_id
             call = ToolCallPayload(
@@ -118,9 +118,8 @@ class Extras:
         if isinstance(found, list):
             self._metadata.setdefault("logprobs", []).extend(cast("list[Any]", found))
 
-    def keep(self, data: bytes) -> None:
+    def keep(self, event: Json) -> None:
         """What an event says beside the answer; later words replace earlier ones."""
-        event = msgspec.json.decode(data)
         self._keep(event, _EVENT)
         for choice in _records(event.get("choices")):
             self._keep(choice, _CHOICE)
@@ -131,8 +130,8 @@ class Extras:
                 self._metadata[_camel(key)] = value
 
     def metadata(self) -> Json:
-        """What has been kept, under the provider's name."""
-        return {self._provider: self._metadata}
+        """What has been kept."""
+        return self._metadata
 
 
 _EVENT = {"id", "object", "created", "model", "choices", "usage", "error"}

@@ -5,13 +5,13 @@ Field types are loose on purpose: dozens of servers speak this format, and few o
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from ..chunks import ResponseMetadataPayload, Usage
+from ..chunks import Usage
+from .json_values import count, mapping
 
 __all__ = [
     "Call",
@@ -19,12 +19,9 @@ __all__ = [
     "Delta",
     "Event",
     "Function",
-    "Heading",
     "PlainEvent",
     "decode_event",
-    "decode_heading",
     "decode_plain",
-    "metadata_of",
     "usage_of",
 ]
 
@@ -103,62 +100,31 @@ class Event(Struct, gc=False):
     citations: Any = None
 
 
-class Heading(Struct, gc=False):
-    """What every event repeats about the response; read once."""
-
-    id: Any = None
-    model: Any = None
-    created: Any = None
-
-
 decode_event = msgspec.json.Decoder(Event).decode
 """The event that a record of the stream stands for; raises `msgspec.DecodeError`."""
 
 decode_plain = msgspec.json.Decoder(PlainEvent).decode
 """The same, read faster."""
 
-decode_heading = msgspec.json.Decoder(Heading).decode
-"""The heading of the same record."""
-
-
-def metadata_of(heading: Heading) -> ResponseMetadataPayload:
-    """What the provider calls this response."""
-    payload = ResponseMetadataPayload()
-    if heading.id and isinstance(heading.id, str):
-        payload.id = heading.id
-    if heading.model and isinstance(heading.model, str):
-        payload.model_id = heading.model
-    if heading.created and isinstance(heading.created, int | float):
-        payload.timestamp = datetime.fromtimestamp(heading.created, UTC)
-    return payload
-
 
 def usage_of(record: Any) -> Usage:
     """The counts of a usage record; what it does not say stays unknown (G-P3)."""
-    if not isinstance(record, dict):
+    given = mapping(record)
+    if not given:
         return Usage()
-    given = cast("dict[str, Any]", record)
-    inputs, outputs = (_details(given, name) for name in ("prompt", "completion"))
+    inputs = mapping(given.get("prompt_tokens_details"))
+    outputs = mapping(given.get("completion_tokens_details"))
     cached = (inputs.get("cached_tokens"), *(given.get(name) for name in _CACHED))
     return Usage(
-        input_tokens=_count(given.get("prompt_tokens")),
-        output_tokens=_count(given.get("completion_tokens")),
-        total_tokens=_count(given.get("total_tokens")),
-        reasoning_tokens=_count(outputs.get("reasoning_tokens", given.get("reasoning_tokens"))),
-        cached_input_tokens=next((_count(count) for count in cached if count is not None), None),
-        cache_creation_input_tokens=_count(inputs.get("cache_write_tokens")),
+        input_tokens=count(given.get("prompt_tokens")),
+        output_tokens=count(given.get("completion_tokens")),
+        total_tokens=count(given.get("total_tokens")),
+        reasoning_tokens=count(outputs.get("reasoning_tokens", given.get("reasoning_tokens"))),
+        cached_input_tokens=next((count(found) for found in cached if found is not None), None),
+        cache_creation_input_tokens=count(inputs.get("cache_write_tokens")),
         raw=given,
     )
 
 
 _CACHED = ("cached_tokens", "prompt_cache_hit_tokens")
 """Where some servers count what was read from a cache, beside the place that OpenAI has for it."""
-
-
-def _details(usage: dict[str, Any], of: str) -> dict[str, Any]:
-    details = usage.get(f"{of}_tokens_details")
-    return cast("dict[str, Any]", details) if isinstance(details, dict) else {}
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int else None

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
-from msgspec import UNSET
 
 from ..chunks import (
     Chunk,
     DeltaPayload,
-    ErrorPayload,
-    FinishPayload,
-    StepOutcome,
-    StepOutput,
 )
-from ..errors import ModelError
+from .answer_events import AnswerEvents
 from .call_errors import streamed_error
 from .chat_blocks import TextBlocks
 from .google_parts import AnswerParts
 from .google_sources import Sources
 from .google_wire import (
     NO_USAGE,
+    Event,
     decode_event,
-    decode_events,
     loose_events,
     metadata_of,
     usage_of,
 )
-from .half_characters import HalfCharacters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .google_wire import Candidate, Event
+    from .google_wire import Candidate
 
 __all__ = ["GoogleEvents"]
 
@@ -54,14 +45,13 @@ _REASONS = {
 }
 
 
-class GoogleEvents:
+class GoogleEvents(AnswerEvents[Event]):
     """One answer under way. It has no end mark: it is complete when it ends after a reason."""
 
+    part_name = "part of an answer"
+
     def __init__(self, *, include_raw: bool = False) -> None:
-        self.failed = False
-        self.finished = False
-        self._include_raw = include_raw
-        self._halves = HalfCharacters()
+        super().__init__("google", include_raw=include_raw)
         self._blocks = TextBlocks("google", self._halves)
         self._parts = AnswerParts(self._blocks)
         self._sources = Sources()
@@ -91,25 +81,16 @@ class GoogleEvents:
                     payload = DeltaPayload(id=self._blocks.id, text=text)
                     out.append(Chunk(type="text-delta", payload=payload))
                     continue
-            if self._include_raw:
-                out.append(Chunk(type="raw", payload=msgspec.json.decode(data)))
-            self._event(out, event)
+            self._take(out, event, data)
         return out
 
-    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
-        """What remains when the connection has ended; no finish if the answer was cut short.
-
-        `rest` is an event whose end did not come. It counts unless it was cut itself.
-        """
-        out = self.feed([data for data in rest if _is_whole(data)])
-        if self._reason is not None and not self.finished:
+    def _cut(self, out: list[Chunk]) -> None:
+        if self._reason is not None:
             self._blocks.close(out)
             self._finish(out)
-        return out
 
-    def _event(self, out: list[Chunk], event: Event) -> None:
+    def _event(self, out: list[Chunk], event: Event, data: bytes) -> None:
         if event.error:
-            # Inside a stream that began well. An open block stays open: it broke off.
             return self._fail(out, streamed_error(event.error))
         if not self._described:
             self._described = True
@@ -150,51 +131,15 @@ class GoogleEvents:
             self._reason, self._blocked = str(reason), True
 
     def _finish(self, out: list[Chunk], reason: str | None = None) -> None:
-        self.finished = True
         raw = self._reason
         reason = reason or ("content-filter" if self._blocked else _REASONS.get(raw or "", "other"))
         if reason == "stop" and self._parts.called:
             reason = "tool-calls"
-        outcome = StepOutcome(reason=reason, raw_reason=raw if raw is not None else UNSET)
-        payload = FinishPayload(
-            step_result=outcome,
-            output=StepOutput(usage=usage_of(self._usage)),
-            metadata={"providerMetadata": {"google": self._about}},
-        )
-        out.append(Chunk(type="finish", payload=payload))
+        self._put_finish(out, reason, raw, usage_of(self._usage), self._about)
 
-    def _fail(self, out: list[Chunk], error: ModelError) -> None:
-        self.failed = True
-        out.append(Chunk(type="error", payload=ErrorPayload(error=error)))
-        self._finish(out, "error")
-
-    def _odd(self, out: list[Chunk], data: bytes) -> None:
-        """Data that is no clean event: events in an array, half a surrogate pair, or rubbish."""
-        data = data.strip()
-        if not data or data == b"[DONE]":  # a router's end mark
-            return
-        try:
-            events = decode_events(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            try:
-                events = loose_events(json.loads(data.decode("utf-8", "replace")))
-            except (ValueError, RecursionError):
-                # The data itself may be private: it is not part of the error.
-                self._fail(out, ModelError("google sent an event that is no part of an answer"))
-                return
-        for event in events:
-            if not self.failed:
-                self._event(out, event)
-
-
-def _is_whole(data: bytes) -> bool:
-    if data.strip() == b"[DONE]":
-        return True
-    try:
-        json.loads(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
+    def _loose(self, value: Any) -> list[Event]:
+        # Events in an array come from routers that nobody asked for server-sent events.
+        return loose_events(value)
 
 
 def _only_text(event: Event) -> str | None:

@@ -8,7 +8,6 @@ an empty reasoning block holds it.
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -27,6 +26,7 @@ from ..chunks import (
 from ..errors import InputError
 from ..records import clean_json
 from ..tools import parse_tool_input
+from .json_values import new_call_id
 
 if TYPE_CHECKING:
     from .chat_blocks import TextBlocks
@@ -172,7 +172,7 @@ class AnswerParts:
         """The call's own id; another one where it has none, or shares it with another call."""
         call_id = given if isinstance(given, str) and given else ""
         if not call_id or call_id in self._ids:
-            call_id = f"call_{secrets.token_hex(12)}"
+            call_id = new_call_id()
         self._ids.add(call_id)
         return call_id
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Any, cast
 
 from ..chunks import Chunk, SourcePayload
+from .json_values import new_prefix
 
 if TYPE_CHECKING:
     from .google_wire import Candidate
@@ -22,7 +22,7 @@ class Sources:
 
     def __init__(self) -> None:
         self._known: set[tuple[Any, ...]] = set()
-        self._prefix = secrets.token_hex(4)
+        self._prefix = new_prefix()
 
     def add(self, out: list[Chunk], candidate: Candidate) -> None:
         """A chunk for each source that was not named before."""

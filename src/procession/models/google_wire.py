@@ -6,6 +6,7 @@ and only the last one is asked for, stays text until then.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, cast
 
@@ -13,6 +14,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from ..chunks import ResponseMetadataPayload, Usage
+from .answer_events import response_metadata
+from .json_values import clean_but, count
 
 __all__ = [
     "Candidate",
@@ -82,6 +85,9 @@ decode_events = msgspec.json.Decoder(list[Event]).decode
 """The events of an answer in one array, as it comes where nobody asked for server-sent events."""
 
 
+_GROWING = ("candidates", "content", "parts", "text")
+
+
 def loose_events(value: Any) -> list[Event]:
     """Events of plain data, from texts that only a lenient reader takes; else `ValueError`."""
     records = cast("list[Any]", value if isinstance(value, list) else [value])
@@ -89,7 +95,7 @@ def loose_events(value: Any) -> list[Event]:
     for record in records:
         if not isinstance(record, dict):
             raise ValueError("an event is an object")
-        given = dict(cast("dict[str, Any]", record))
+        given: dict[str, Any] = clean_but(record, _GROWING)
         usage = given.pop("usageMetadata", None)
         event = msgspec.convert(given, Event)
         if isinstance(usage, dict):
@@ -100,16 +106,10 @@ def loose_events(value: Any) -> list[Event]:
 
 def metadata_of(event: Event) -> ResponseMetadataPayload:
     """What the provider calls this response."""
-    payload = ResponseMetadataPayload()
-    if event.response_id and isinstance(event.response_id, str):
-        payload.id = event.response_id
-    if event.model_version and isinstance(event.model_version, str):
-        payload.model_id = event.model_version
+    payload = response_metadata(event.response_id, event.model_version)
     if isinstance(event.create_time, str):
-        try:
+        with suppress(ValueError):  # no time, or half a character in it
             payload.timestamp = msgspec.convert(event.create_time, datetime)
-        except msgspec.ValidationError:
-            pass
     return payload
 
 
@@ -127,22 +127,17 @@ def usage_of(raw: Raw) -> Usage:
     if not isinstance(record, dict):
         return Usage()
     given = cast("dict[str, Any]", record)
-    thoughts = _count(given, "thoughtsTokenCount")
+    thoughts = count(given.get("thoughtsTokenCount"))
     return Usage(
         input_tokens=_sum(
-            _count(given, "promptTokenCount"), _count(given, "toolUsePromptTokenCount")
+            count(given.get("promptTokenCount")), count(given.get("toolUsePromptTokenCount"))
         ),
-        output_tokens=_sum(_count(given, "candidatesTokenCount"), thoughts),
-        total_tokens=_count(given, "totalTokenCount"),
+        output_tokens=_sum(count(given.get("candidatesTokenCount")), thoughts),
+        total_tokens=count(given.get("totalTokenCount")),
         reasoning_tokens=thoughts,
-        cached_input_tokens=_count(given, "cachedContentTokenCount"),
+        cached_input_tokens=count(given.get("cachedContentTokenCount")),
         raw=given,
     )
-
-
-def _count(record: dict[str, Any], name: str) -> int | None:
-    value = record.get(name)
-    return value if type(value) is int else None
 
 
 def _sum(*counts: int | None) -> int | None:

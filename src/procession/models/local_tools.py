@@ -25,6 +25,7 @@ from ..chunks import (
 )
 from ..tools import parse_tool_input
 from .chat_prompt import output_text
+from .json_values import new_call_id
 
 if TYPE_CHECKING:
     from ..model import ModelRequest, ToolDefinition
@@ -222,7 +223,7 @@ class BoundAnswer:
             if opening is None:
                 return
             self._held = self._held[opening.end() :]
-            self._call_id = f"call_{secrets.token_hex(12)}"
+            self._call_id = new_call_id()
             self._name = json.loads(opening[1])
             start = ToolInputStartPayload(tool_call_id=self._call_id, tool_name=self._name)
             out.append(Chunk(type="tool-call-input-streaming-start", payload=start))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -16,12 +15,13 @@ from ..chunks import (
     ToolInputStartPayload,
     ToolResultPayload,
 )
+from .json_values import new_call_id, word
 from .responses_sources import image_chunk
 from .responses_tools import call_parts, hosted_parts, is_hosted
-from .responses_wire import Item, word
 
 if TYPE_CHECKING:
     from .half_characters import HalfCharacters
+    from .responses_wire import Item
 
 __all__ = ["CallItem"]
 
@@ -63,8 +63,8 @@ class CallItem:
 
     def done(self, out: list[Chunk], item: Item) -> None:
         """The call is complete, and so is its result if the provider answers it."""
-        if not item.get("type"):
-            item = {**self._item, **item}
+        kind = self._item.get("type")  # a call stays what it began as
+        item = {**item, "type": kind} if item.get("type") else {**self._item, **item, "type": kind}
         lost = self._halves.end(self._id)
         if lost:
             self._pieces.append(lost)
@@ -147,4 +147,4 @@ def _call_id(item: Item, *, hosted: bool) -> str:
     by_item = hosted or item.get("type") == "mcp_approval_request"
     names = ("id", "call_id") if by_item else ("call_id", "id")
     found = next((word(item.get(name)) for name in names if word(item.get(name))), "")
-    return found or f"call_{secrets.token_hex(12)}"
+    return found or new_call_id()

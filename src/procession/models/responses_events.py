@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -11,46 +10,39 @@ from ..chunks import (
     Chunk,
     DeltaPayload,
     ErrorPayload,
-    FinishPayload,
-    StepOutcome,
-    StepOutput,
 )
-from ..errors import ModelError
 from ..records import clean_json
+from .answer_events import AnswerEvents, response_metadata, value_of
 from .call_errors import streamed_error
-from .half_characters import HalfCharacters
+from .json_values import clean_but, mapping, mappings, word
 from .responses_calls import CallItem
 from .responses_items import Blocks, MessageItem, ReasoningItem
 from .responses_tools import tool_name
-from .responses_wire import Event, Item, decode_event, entries, mapping, metadata_of, usage_of, word
+from .responses_wire import Event, Item, decode_event, usage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from ..model import ToolDefinition
 
 __all__ = ["ResponsesEvents"]
 
 _TEXT = "response.output_text.delta"
-# The fields that are handed on whole; texts that grow may end in half a character.
-_KEPT = ("item", "annotation", "logprobs", "response", "error", "code", "message")
 _REASONS = {"max_output_tokens": "length", "content_filter": "content-filter"}
 
 OpenItem = MessageItem | ReasoningItem | CallItem
 
 
-class ResponsesEvents:
-    """One answer under way. `failed` and `finished` say that nothing more is to be expected."""
+class ResponsesEvents(AnswerEvents[Event]):
+    """One answer under way."""
+
+    part_name = "Responses event"
 
     def __init__(
         self, provider: str, *, tools: Sequence[ToolDefinition] = (), include_raw: bool = False
     ) -> None:
-        self.failed = False
-        self.finished = False
-        self._provider = provider
+        super().__init__(provider, include_raw=include_raw)
         self._tools = tools
-        self._include_raw = include_raw
-        self._halves = HalfCharacters()
         self._blocks = Blocks(provider, self._halves)
         # Items are told apart by index: some servers have no index, others change the ids.
         self._open: dict[Any, OpenItem] = {}
@@ -88,23 +80,14 @@ class ResponsesEvents:
                         payload = DeltaPayload(id=block, text=text)
                         out.append(Chunk(type="text-delta", payload=payload))
                         continue
-                self._event(out, event, data)
+                self._take(out, event, data)
             block, item, part = self._text
         return out
-
-    def end(self, rest: Iterable[bytes] = ()) -> list[Chunk]:
-        """What remains when the connection has ended; no finish if the answer was cut short.
-
-        `rest` is an event whose end did not come. It counts unless it was cut itself.
-        """
-        return self.feed([data for data in rest if _is_whole(data)])
 
     # ── events ─────────────────────────────────────────────────────────────────────────────────
 
     def _event(self, out: list[Chunk], event: Event, data: bytes) -> None:
         self._text = ("", None, None)
-        if self._include_raw:
-            out.append(Chunk(type="raw", payload=clean_json(_value(data))))
         take = self._takers.get(event.type)
         if take is not None:
             take(self, out, event)
@@ -119,7 +102,8 @@ class ResponsesEvents:
         if not self._described or (not self._named and word(response.get("model"))):
             self._described = True
             self._named = bool(word(response.get("model")))
-            out.append(Chunk(type="response-metadata", payload=metadata_of(response)))
+            payload = response_metadata(*map(response.get, ("id", "model", "created_at")))
+            out.append(Chunk(type="response-metadata", payload=payload))
 
     def _text_delta(self, out: list[Chunk], event: Event) -> None:
         message = self._message(out, event)
@@ -127,7 +111,7 @@ class ResponsesEvents:
         if message is None or not text:
             return
         if event.logprobs:
-            self._logprobs += entries(event.logprobs)
+            self._logprobs += mappings(event.logprobs)
         message.add(out, event.content_index, text)
         if not self._halves and not self._include_raw:
             self._text = (message.block, event.item_id, event.content_index)
@@ -214,7 +198,7 @@ class ResponsesEvents:
 
     def _whole(self, out: list[Chunk], data: bytes) -> None:
         """An answer in one piece, from a server that does not stream."""
-        event = Event(response=clean_json(_value(data)))
+        event = Event(response=clean_json(value_of(data)))
         self._describe(out, event)
         self._ended(out, event)
 
@@ -223,8 +207,8 @@ class ResponsesEvents:
         response = mapping(event.response)
         status = word(response.get("status")) or event.type.rpartition(".")[2]
         if status == "failed" or response.get("error"):
-            return self._fail(out, _failure(response), response, status)
-        for index, item in enumerate(entries(response.get("output"))):
+            return self._fail_with(out, _failure(response), response, status)
+        for index, item in enumerate(mappings(response.get("output"))):
             # What events have not brought, by its place or by its id.
             if index not in self._done and word(item.get("id")) not in self._done:
                 by_id = word(item.get("id")) in self._open
@@ -237,7 +221,7 @@ class ResponsesEvents:
             reason = _REASONS.get(word(word_of_it), "other")
         if word(word_of_it):
             self._meta["incompleteReason"] = word_of_it
-        self._finish(out, reason, status, response)
+        self._end_as(out, reason, status, response)
 
     def _close(self, out: list[Chunk]) -> None:
         """Items that nobody has ended: texts are as they are, and so are calls with arguments."""
@@ -246,56 +230,39 @@ class ResponsesEvents:
                 continue  # without its result it could never be sent back
             self._complete(out, key, {})
 
-    def _finish(self, out: list[Chunk], reason: str, raw: str, response: Item) -> None:
-        self.finished = True
+    def _end_as(self, out: list[Chunk], reason: str, raw: str, response: Item) -> None:
         meta = self._meta
         for name, own in (("id", "responseId"), ("service_tier", "serviceTier")):
             if word(response.get(name)):
                 meta[own] = response[name]
         if self._logprobs:
             meta["logprobs"] = self._logprobs
-        outcome = StepOutcome(reason=reason)
-        if raw:
-            outcome.raw_reason = raw
-        payload = FinishPayload(
-            step_result=outcome,
-            output=StepOutput(usage=usage_of(response.get("usage"))),
-            metadata={"providerMetadata": {self._provider: meta}},
-        )
-        out.append(Chunk(type="finish", payload=payload))
+        self._put_finish(out, reason, raw or None, usage_of(response.get("usage")), meta)
+
+    def _finish(self, out: list[Chunk], reason: str | None = None) -> None:
+        self._end_as(out, reason or ("tool-calls" if self._called else "other"), "", {})
 
     def _error(self, out: list[Chunk], event: Event) -> None:
         error = event.error
         if not error:
             error = {"type": word(event.code), "message": word(event.message)}
-        self._fail(out, error, {}, "")
+        self._fail_with(out, error, {}, "")
 
-    def _fail(self, out: list[Chunk], error: Any, response: Item, raw: str) -> None:
-        # An open block stays open: it broke off.
+    def _fail_with(self, out: list[Chunk], error: Any, response: Item, raw: str) -> None:
         self.failed = True
-        made = error if isinstance(error, ModelError) else streamed_error(error)
-        out.append(Chunk(type="error", payload=ErrorPayload(error=made)))
-        self._finish(out, "error", raw, response)
+        out.append(Chunk(type="error", payload=ErrorPayload(error=streamed_error(error))))
+        self._end_as(out, "error", raw, response)
 
     def _odd(self, out: list[Chunk], data: bytes) -> None:
-        """An event that is no clean JSON: the end mark, half a surrogate pair, or rubbish."""
+        super()._odd(out, data)
         self._text = ("", None, None)
-        data = data.strip()
-        if data == b"[DONE]":
-            self._close(out)
-            self._finish(out, "tool-calls" if self._called else "other", "", {})
-        elif data:
-            try:
-                event = msgspec.convert(_value(data), Event)
-                for name in _KEPT:
-                    setattr(event, name, clean_json(getattr(event, name)))
-            except (ValueError, RecursionError):
-                # The data itself may be private: it is not part of the error.
-                problem = f"{self._provider} sent an event that is no Responses event"
-                self._fail(out, ModelError(problem), {}, "")
-                return
-            self._event(out, event, data)
-            self._text = ("", None, None)
+
+    def _end_marked(self, out: list[Chunk]) -> None:
+        self._close(out)
+        self._finish(out)
+
+    def _loose(self, value: Any) -> list[Event]:
+        return [msgspec.convert(clean_but(value, ("delta",)), Event)]
 
     _takers: ClassVar[dict[str, Callable[[Any, list[Chunk], Event], None]]] = {
         "response.created": _describe,
@@ -332,17 +299,3 @@ def _failure(response: Item) -> Any:
     if isinstance(error, dict):
         return {"type": mapping(error).get("code"), **mapping(error)}
     return error or {"message": "the provider reports that the response failed"}
-
-
-def _value(data: bytes) -> Any:
-    return json.loads(data.decode("utf-8", "replace"))
-
-
-def _is_whole(data: bytes) -> bool:
-    if data.strip() == b"[DONE]":
-        return True
-    try:
-        json.loads(data)
-    except (ValueError, RecursionError):
-        return False
-    return True

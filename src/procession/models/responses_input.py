@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ..errors import InputError
 from .chat_prompt import output_text
+from .json_values import mapping, mappings, word
 from .responses_tools import answer_item, call_item, hosted_item
-from .responses_wire import Item, entries, mapping, word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from .responses_wire import Item
 
 __all__ = ["responses_input"]
 
@@ -80,7 +82,7 @@ class _Items:
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
         self._entry = len(self._placed)
-        parts = entries(content)
+        parts = mappings(content)
         results = {part["toolCallId"]: part for part in parts if part["type"] == "tool-result"}
         images: dict[Any, str] = {}
         for part in parts:
@@ -254,7 +256,7 @@ def _output(output: Any) -> Any:
     form = mapping(output)
     if form.get("type") != "content" or not isinstance(form.get("value"), list):
         return output_text(output)
-    parts = entries(form["value"])
+    parts = mappings(form["value"])
     if all(part.get("type") == "text" for part in parts):
         return output_text(output)
     return [_output_part(part) for part in parts]

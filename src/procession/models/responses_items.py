@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from ..chunks import BlockPayload, Chunk, DeltaPayload
+from .json_values import mappings, new_prefix, word
 from .responses_sources import source_chunk
-from .responses_wire import Item, entries, word
 
 if TYPE_CHECKING:
     from .half_characters import HalfCharacters
+    from .responses_wire import Item
 
 __all__ = ["Blocks", "MessageItem", "ReasoningItem"]
 
@@ -25,8 +25,7 @@ class Blocks:
     def __init__(self, provider: str, halves: HalfCharacters) -> None:
         self.provider = provider
         self.halves = halves
-        # Block ids are unique over a run's steps: lanes and parts are told apart by them.
-        self._prefix = secrets.token_hex(4)
+        self._prefix = new_prefix()
         self._count = 0
 
     def open(self, out: list[Chunk], kind: str, meta: Item) -> str:
@@ -99,12 +98,12 @@ class MessageItem:
 
     def done(self, out: list[Chunk], item: Item) -> None:
         """The message is complete; what no event brought is in `item`."""
-        for index, part in enumerate(entries(item.get("content"))):
+        for index, part in enumerate(mappings(item.get("content"))):
             refusal = word(part.get("refusal"))
             text = refusal or word(part.get("text"))
             if text and index not in self._seen:
                 self.add(out, index, text, refusal=bool(refusal))
-            for annotation in entries(part.get("annotations"))[self._annotated.get(index, 0) :]:
+            for annotation in mappings(part.get("annotations"))[self._annotated.get(index, 0) :]:
                 self.annotate(out, index, annotation)
         self.close(out)
 
@@ -141,7 +140,7 @@ class ReasoningItem:
     def done(self, out: list[Chunk], item: Item) -> None:
         """The reasoning is complete; what no event brought is in `item`."""
         for kind in ("summary", "content"):
-            for index, part in enumerate(entries(item.get(kind))):
+            for index, part in enumerate(mappings(item.get(kind))):
                 text = word(part.get("text"))
                 if text and (kind, index) not in self._seen:
                     self.add(out, kind, index, text)

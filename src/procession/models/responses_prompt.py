@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+from .json_values import mapping
 from .responses_input import responses_input
 from .responses_tools import built_in, own_options, snake_keys
-from .responses_wire import Item, mapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..model import ModelRequest, ToolDefinition
+    from .responses_wire import Item
 
 __all__ = ["responses_body"]
 

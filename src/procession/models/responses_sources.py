@@ -6,7 +6,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from ..chunks import Chunk, FilePayload, SourcePayload
-from .responses_wire import word
+from .json_values import word
 
 if TYPE_CHECKING:
     from .responses_wire import Item

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import msgspec
 
 from ..tools import parse_tool_input
-from .responses_wire import Item, entries, mapping, word
+from .json_values import mapping, mappings, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..model import ToolDefinition
+    from .responses_wire import Item
 
 __all__ = [
     "answer_item",
@@ -237,7 +238,7 @@ def answer_item(part: Item, own: Item, output: Any) -> Item:
     if kind == "apply_patch_call":
         return answer | ({"status": "completed"} | _status(value, output))
     if kind == "shell_call":
-        given = entries(value) or entries(mapping(value).get("output"))
+        given = mappings(value) or mappings(mapping(value).get("output"))
         return answer | {"output": given or _shell(output)}
     return answer | {"output": output}
 
@@ -252,7 +253,7 @@ def _approval(value: Any) -> Item:
 
 def _screenshot(value: Any, output: Any) -> Any:
     """The first image of the output, or the address of one."""
-    images = [entry["image_url"] for entry in entries(output) if entry.get("image_url")]
+    images = [entry["image_url"] for entry in mappings(output) if entry.get("image_url")]
     url = images[0] if images else word(mapping(value).get("image_url")) or word(value)
     return {"type": "computer_screenshot", "image_url": url}
 
