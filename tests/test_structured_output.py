@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
 from procession import (
@@ -571,3 +571,132 @@ async def test_a_call_that_waits_does_no_harm() -> None:
     chunks = [chunk async for chunk in going_on]
     assert kinds(chunks).count("object-result") == 1
     assert await going_on.object == City(city="Paris", n=3)
+
+
+# ── what hostile answers and hooks do ──────────────────────────────────────────────────────────
+
+
+def forge(args: Any) -> Any:
+    if args.part.type == "step-finish":
+        args.part.payload.step_result.reason = "retry"
+        args.part.payload.output.text = '{"city":"forged","n":1}'
+    return args.part
+
+
+def drop(args: Any) -> Any:
+    return None if args.part.type == "step-finish" else args.part
+
+
+@pytest.mark.parametrize("hook", [forge, drop])
+async def test_the_schema_holds_whatever_becomes_of_step_finish(hook: Any) -> None:
+    """The answer is judged by what is stored of it, not by the chunk that tells of it."""
+    hooks = [processor(id="h", process_output_stream=hook)]
+    agent = agent_of("no json", PARIS, output_processors=hooks)
+    with pytest.raises(StructuredOutputError):
+        await agent.generate("Where", structured_output={"schema": City})
+    output = await agent.generate("Where", structured_output={"schema": City})
+    assert output.object == City(city="Paris", n=3)
+
+
+def blocks(*texts: str) -> list[Any]:
+    parts = [part for at, said in enumerate(texts) for part in text(said, id=f"t{at}")]
+    return [*parts, {"type": "finish", "finishReason": "stop", "usage": {}}]
+
+
+@pytest.mark.parametrize("hook", ["process_output_stream", "process_output_result"])
+async def test_edited_blocks_are_read_one_by_one(hook: str) -> None:
+    def edit_part(args: Any) -> Any:
+        return rename(args)
+
+    def edit_message(args: Any) -> None:
+        for part in args.messages[-1].content.parts:
+            part.text = part.text.replace("Paris", "Lyon")
+
+    edit: Any = edit_part if hook == "process_output_stream" else edit_message
+    agent = agent_of(
+        blocks("Paris, I think.", PARIS), output_processors=[processor(id="h", **{hook: edit})]
+    )
+    output = await agent.generate("Where", structured_output={"schema": City})
+    assert output.object is not None
+    assert output.object.n == 3
+    assert output.object.city != "Paris"
+
+
+async def test_json_may_span_blocks() -> None:
+    output = await agent_of(blocks(PARIS[:9], PARIS[9:])).generate(
+        "Where", structured_output={"schema": City}
+    )
+    assert output.object == City(city="Paris", n=3)
+
+
+class Fails(BaseModel):
+    city: str
+
+    @field_validator("city")
+    @classmethod
+    def look_up(cls, value: str) -> str:
+        raise KeyError(value)
+
+
+@pytest.mark.parametrize("second", [False, True])
+@pytest.mark.parametrize("strategy", ["strict", "warn", "fallback"])
+async def test_a_validator_that_raises_is_a_misfit(strategy: Any, second: bool) -> None:
+    """Whatever it raises; the values are not repeated."""
+    asked: Any = {"schema": Fails, "error_strategy": strategy, "fallback_value": 7}
+    agent = agent_of(PARIS, PARIS, max_processor_retries=1)
+    if second:
+        asked["model"] = ScriptedModel([PARIS, PARIS])
+    run = await agent.stream("Where", structured_output=asked)
+    await run.consume_stream()
+    assert len(calls_of(agent)) == 2
+    assert "Paris" not in feedback(agent)
+    assert "KeyError" in feedback(agent)
+    if strategy == "strict":
+        assert isinstance(run.error, StructuredOutputError) or run.tripwire is not None
+    else:
+        assert await run.object == (7 if strategy == "fallback" else None)
+
+
+async def test_numbers_without_end_are_refused() -> None:
+    """They have no JSON form."""
+    run = await agent_of('{"n":1e999}').stream("N", structured_output={"schema": None})
+    parts = [chunk.object async for chunk in run if chunk.type == "object"]
+    assert all(part == {} for part in parts)
+    with pytest.raises(StructuredOutputError, match="out of range"):
+        await run.object
+
+
+async def test_each_run_has_its_fallback_value() -> None:
+    asked: Any = {"schema": CITY, "error_strategy": "fallback", "fallback_value": {"list": []}}
+    for _ in range(2):
+        output = await agent_of("bad").generate("Where", structured_output=asked)
+        found: Any = output.object
+        found["list"].append("mine")
+        assert found == {"list": ["mine"]}
+
+
+async def test_what_a_reader_changes_is_its_own() -> None:
+    run = await agent_of(PARIS).stream("Where", structured_output={"schema": CITY})
+    async for chunk in run:
+        if chunk.type == "object-result":
+            chunk.object["n"] = 666
+        elif chunk.type == "step-finish":
+            chunk.payload.output.object["n"] = 666
+    assert await run.object == {"city": "Paris", "n": 3}
+    (message,) = (await run.response).db_messages
+    assert message.content.metadata["structuredOutput"] == {"city": "Paris", "n": 3}  # type: ignore[index]
+
+
+async def test_a_guard_sees_the_object() -> None:
+    r"""An escape such as `\u0040` passes guards that look at the text."""
+
+    def guard(args: Any) -> Any:
+        if args.part.type == "object-result" and "@" in args.part.object.city:
+            args.abort("an address")
+        return args.part
+
+    guards = [processor(id="guard", process_output_stream=guard)]
+    agent = agent_of('{"city":"a\\u0040example.com","n":1}', output_processors=guards)
+    output = await agent.generate("Where", structured_output={"schema": City})
+    assert output.tripwire is not None
+    assert (output.tripwire.reason, output.object) == ("an address", None)

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import BaseModel
 
-from procession import Agent, APICallError, ConfigurationError, Usage, processor, tool
+from procession import (
+    AbortController,
+    Agent,
+    APICallError,
+    ConfigurationError,
+    Usage,
+    processor,
+    tool,
+)
 from procession.processors import StructuredOutputProcessor
 from procession.testing import ScriptedModel, answer, tool_call
 
@@ -244,3 +252,95 @@ async def test_leaving_closes_the_second_model() -> None:
             if chunk.type == "object":
                 break
     assert second.closed == [0]
+
+
+class Waits:
+    """A model that does not answer, and makes of being cancelled what transports do."""
+
+    provider, model_id = "second", "waits"
+
+    def __init__(self, ends: str) -> None:
+        self.ends = ends
+        self.asked = asyncio.Event()
+
+    async def stream(self, request: Any) -> Any:
+        self.asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if self.ends == "honest":
+                raise
+            if self.ends == "error":
+                raise ConnectionError from None
+            return
+        yield []
+
+
+@pytest.mark.parametrize("strategy", ["strict", "warn", "fallback"])
+@pytest.mark.parametrize("ends", ["honest", "error", "silent"])
+@pytest.mark.parametrize("how", ["signal", "close"])
+async def test_a_stop_ends_the_second_call(how: str, ends: str, strategy: Any) -> None:
+    """R-555: at once, and no strategy is asked about it."""
+    first, _ = models()
+    second: Any = Waits(ends)
+    controller = AbortController()
+    run = await Agent(id="a", model=first, max_processor_retries=2).stream(
+        "Where",
+        structured_output={
+            "schema": City,
+            "model": second,
+            "error_strategy": strategy,
+            "fallback_value": FOUND,
+        },
+        abort_signal=controller.signal,
+    )
+    reading = asyncio.create_task(run.consume_stream())
+    await second.asked.wait()
+    if how == "signal":
+        controller.abort()
+    else:
+        await run.aclose()
+    await asyncio.wait_for(reading, 5)
+    assert (run.status, await run.finish_reason, await run.object) == ("canceled", "aborted", None)
+    assert len(first.calls) == 1
+
+
+@pytest.mark.parametrize("ends", ["honest", "error", "silent"])
+async def test_a_cancelled_caller_stays_cancelled(ends: str) -> None:
+    first, _ = models()
+    second: Any = Waits(ends)
+    agent = Agent(id="a", model=first)
+    task = asyncio.create_task(
+        agent.generate("Where", structured_output={"schema": City, "model": second})
+    )
+    await second.asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 5)
+
+
+@pytest.mark.parametrize(
+    ("retries", "own", "listed", "calls"),
+    [(1, {}, False, 2), (0, {"max_retries": 1}, False, 2), (1, {}, True, 2), (0, {}, False, 1)],
+)
+async def test_the_second_call_is_made_again(
+    retries: int, own: Any, listed: bool, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-216: as often as the agent or the call's own settings say."""
+    monkeypatch.setattr("procession.retrying.FIRST_PAUSE", 0.0)
+    first, second = models(made=[APICallError("busy", is_retryable=True), answer(*PARIS)])
+    asked: Any = {"schema": City, "model": [second] if listed else second, "model_settings": own}
+    output = await Agent(id="a", model=first, max_retries=retries).generate(
+        "Where", structured_output=asked
+    )
+    assert len(second.calls) == calls
+    assert output.object == (FOUND if calls > 1 else None)
+
+
+async def test_another_model_stands_in_for_the_second_one() -> None:
+    first, second = models()
+    failing = ScriptedModel([APICallError("no")])
+    output = await Agent(id="a", model=first).generate(
+        "Where", structured_output={"schema": City, "model": [failing, second]}
+    )
+    assert output.object == FOUND

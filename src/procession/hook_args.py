@@ -98,6 +98,8 @@ class HookArgs(Generic[M]):
     """`await send_signal({"type": "reactive", "contents": …})` adds a reminder (R-713)."""
     count_usage: Callable[[Usage], None] = ABSENT
     """Counts tokens spent on a model of the processor's own, in `processor_usage`."""
+    max_retries: int = 0
+    """The engine's: how often a failed call of a model is made again (R-216)."""
     run_id: str = ABSENT
     """The run's id, as on every chunk."""
     processor_id: str | None = ABSENT

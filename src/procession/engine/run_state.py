@@ -15,6 +15,7 @@ from ..errors import ProcessorError
 from ..messages import joined_text
 from ..processor import HookArgs, ToolCallInfo
 from ..results import ResponseInfo, StepResult, Tripwire
+from ..structured.object_chunk import ObjectChunk
 from .answer import put_data_part
 from .gate import Gate
 from .outbox import TO_CLIENT, Outbox, StreamWriter
@@ -220,6 +221,7 @@ class RunState:
         args.retry_count = self.retry_count
         args.retry_budget = self.retry_budget
         args.count_usage = self.count_usage
+        args.max_retries = self.max_retries
         args.request_context = self.request_context
         args.abort_signal = self.abort_signal
         args.run_id = self.run_id
@@ -464,7 +466,7 @@ class RunState:
         """The object stands in the answer's metadata as well (R-305, R-564)."""
         if self.is_void:
             return
-        self.object_result = chunk
+        self.object_result = chunk.own() if isinstance(chunk, ObjectChunk) else chunk
         content = response_message(self).content
         metadata = {**(content.metadata or {}), "structuredOutput": chunk.to_json().get("object")}
         if metadata["structuredOutput"] is None:

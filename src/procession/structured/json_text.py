@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from math import isinf
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import InputError
@@ -79,5 +80,12 @@ def _no_number(_word: str) -> NoReturn:
     raise InputError("not valid JSON: NaN and Infinity are no numbers there")
 
 
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_number)
+def _finite(word: str) -> float:
+    number = float(word)
+    if isinf(number):
+        raise InputError("not valid JSON: a number is out of range")
+    return number
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_number, parse_float=_finite)
 """Line breaks within texts are taken: models write them."""

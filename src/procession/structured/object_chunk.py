@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from ..chunks import Chunk
+from ..records import own
 from .partial_json import PartialValue
 
 if TYPE_CHECKING:
@@ -62,6 +63,13 @@ class ObjectChunk(Chunk):
     def held(self) -> Any:
         """What the object is made from."""
         return _slot.__get__(self)
+
+    def own(self) -> ObjectChunk:
+        """A copy that shares no list or dict of the object: readers may change theirs."""
+        held = self.held
+        if isinstance(held, Validated):
+            held = Validated(own(held.plain), own(held.typed))
+        return ObjectChunk.of(self.type, own(held), run_id=self.run_id, metadata=self.metadata)
 
     def to_json(self) -> dict[str, Any]:
         """Exactly the JSON form (R-503)."""

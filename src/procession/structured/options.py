@@ -114,6 +114,9 @@ class Asked:
             raise StructuredOutputError(
                 f"the answer does not fit the schema. {lines}", misfit.problems, text=text
             ) from None
+        except Exception as error:  # of a validator of the schema's own
+            problem = f"the answer could not be checked: {type(error).__name__}"
+            raise StructuredOutputError(problem, text=text) from error
 
 
 def asked_for(options: Any) -> Asked | None:

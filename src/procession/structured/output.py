@@ -7,34 +7,32 @@ answer into JSON. `attend` puts them in line when a step asks for an object.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ..engine.asking import ModelFailure
 from ..engine.pipeline import Link
 from ..errors import StructuredOutputError
+from ..messages import TextPart
 from .object_chunk import ObjectChunk, Validated
 from .options import asked_for
-from .rules import ID, Asking, ask_again, in_its_place, last_text
+from .rules import ID, Asking, ask_again, deliver, in_its_place, last_parts, last_text, runs_tools
 from .second_model import Structurer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..chunks import Chunk, FinishPayload
+    from ..chunks import Chunk
     from ..engine.run_state import RunState
     from ..engine.step import Step
     from ..hook_args import (
         ProcessLLMRequestArgs,
         ProcessOutputResultArgs,
+        ProcessOutputStepArgs,
         ProcessOutputStreamArgs,
     )
+    from ..message_list import MessageList
     from .options import Asked
     from .partial_json import JSONReader
 
 __all__ = ["attend"]
-
-_DONE = frozenset({"retry", "error", "aborted"})
-"""How a step ends that has no answer to read."""
 
 
 class AnswerReader(Asking):
@@ -53,7 +51,7 @@ class AnswerReader(Asking):
         return {"prompt": prompt}
 
     def process_output_stream(self, args: ProcessOutputStreamArgs[Any]) -> Any:
-        """An `object` chunk before the text that brought more of it; the result at the end."""
+        """An `object` chunk before the text that brought more of it."""
         part, state = args.part, args.state
         kind = part.type
         if kind == "text-delta":
@@ -64,8 +62,6 @@ class AnswerReader(Asking):
                 return [ObjectChunk.of("object", reader.value(), run_id=args.run_id), part]
         elif kind == "text-end":
             state["open"].pop(part.payload.id, None)
-        elif kind == "step-finish":
-            return self._judged(args, part)
         return part
 
     def _reader(self, args: ProcessOutputStreamArgs[Any], part: Chunk) -> JSONReader | None:
@@ -73,51 +69,38 @@ class AnswerReader(Asking):
         if asked is None or asked.model is not None:
             return None
         reader = args.state["open"][part.payload.id] = asked.reader()
-        args.state["readers"].append(reader)
         return reader
 
-    def _judged(self, args: ProcessOutputStreamArgs[Any], part: Chunk) -> Any:
-        """The step is complete: its object goes before `step-finish` (R-562)."""
-        asked, payload = self.now(args), cast("FinishPayload", part.payload)
-        if asked is None or asked.model is not None or not _answers(payload):
-            return part
+    async def process_output_step(self, args: ProcessOutputStepArgs[Any]) -> None:
+        """The step is complete: its object goes before `step-finish` (R-562).
+
+        It is judged by what is stored of it: nobody can edit its way past the schema.
+        """
+        asked = self.now(args)
+        if asked is None or asked.model is not None or runs_tools(last_parts(args.message_list)):
+            return
         metadata: dict[str, Any] | None = None
         args.state["text"] = last_text(args.message_list)
         try:
-            found = _object_in(asked, _texts(payload.output.text or "", args.state["readers"]))
+            found = _object_in(asked, args.message_list)
         except StructuredOutputError as error:
             if args.retry_count < args.retry_budget:
                 ask_again(args, error)
             if asked.strategy == "strict":
-                problem = _at_the_limit(error) if payload.step_result.reason == "length" else error
+                problem = _at_the_limit(error) if args.finish_reason == "length" else error
                 raise ModelFailure(problem) from None
             found, metadata = in_its_place(asked, error)
-        if found is None:
-            return part
-        payload.output.object = found.plain
-        chunk = ObjectChunk.of("object-result", found, run_id=args.run_id, metadata=metadata)
-        return [chunk, part]
+        if found is not None:
+            await deliver(args, found, metadata)
 
     async def read_again(self, args: ProcessOutputResultArgs[Any], asked: Asked) -> Validated:
-        return _object_in(asked, [last_text(args.message_list)])
+        return _object_in(asked, args.message_list)
 
 
-def _answers(payload: FinishPayload) -> bool:
-    """Whether a step has the answer of a run: no call of ours or the client's is in it."""
-    outcome = payload.step_result
-    if outcome.reason in _DONE or outcome.is_continued is True:
-        return False
-    calls: Sequence[Any] = payload.output.tool_calls or ()
-    return all(call.payload.provider_executed is True for call in calls)
-
-
-def _texts(text: str, readers: Sequence[JSONReader]) -> list[str]:
-    """Where the object may stand: the blocks of the text, the last one first, or an edited text."""
-    blocks = [reader.text() for reader in readers]
-    return blocks[::-1] if "".join(blocks) == text else [text]
-
-
-def _object_in(asked: Asked, texts: Sequence[str]) -> Validated:
+def _object_in(asked: Asked, messages: MessageList) -> Validated:
+    """The object may stand in one block of the text, the last one first, or across them."""
+    blocks = [part.text for part in last_parts(messages) if isinstance(part, TextPart)]
+    texts = blocks[::-1] if len(blocks) < 2 else [*blocks[::-1], "".join(blocks)]
     problem: StructuredOutputError | None = None
     for text in texts:
         try:
@@ -143,13 +126,15 @@ def attend(run: RunState, step: Step) -> None:
     if not step.structured_output and ID not in run.states:
         return
     asked = asked_for(step.structured_output)
-    run.states[ID].update(asked=asked, open={}, readers=[], text=None)
+    run.states[ID].update(asked=asked, open={}, text=None)
     if asked is None:
         return
     processor = READER if asked.model is None else STRUCTURER
-    hooks = ["process_output_stream"] if asked.model is None else ["process_output_step"]
-    if asked.injects and asked.model is None:
-        hooks.append("process_llm_request")
+    hooks = ["process_output_step"]
+    if asked.model is None:
+        hooks.append("process_output_stream")
+        if asked.injects:
+            hooks.append("process_llm_request")
     if run.pipeline.process_output_result:  # nobody else could edit the text then
         hooks.append("process_output_result")
     for hook in hooks:

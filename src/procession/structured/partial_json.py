@@ -9,6 +9,7 @@ as `true` when it is complete: what has been shown is only ever added to.
 from __future__ import annotations
 
 import re
+from math import isinf
 from typing import TYPE_CHECKING, Any
 
 from ..records import MAX_DEPTH
@@ -269,7 +270,8 @@ class JSONReader:
         if run is not None:
             self._word += run[0]
             return run.end() if len(self._word) <= LONGEST_WORD else self._broken(at)
-        if not _COMPLETE.fullmatch(self._word):
+        word = self._word
+        if not _COMPLETE.fullmatch(word) or (word[-1].isdigit() and isinf(_float(word))):
             return self._broken(at)
         self._grow(at)
         self._ended(at)
@@ -313,6 +315,11 @@ class JSONReader:
         if not self._whole:
             self._grow(at, in_text=True)
         return at
+
+
+def _float(word: str) -> float:
+    """A number as a float; whole ones, which have no end in Python, count as 0."""
+    return float(word) if not word.lstrip("-").isdigit() else 0.0
 
 
 def _after_space(piece: str, at: int) -> int:

@@ -6,19 +6,30 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StructuredOutputError
-from ..messages import TextPart
+from ..messages import TextPart, ToolInvocationPart
 from ..processor import Processor
-from ..records import plain
+from ..records import own, plain
 from .object_chunk import Validated
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import NoReturn
 
     from ..hook_args import HookArgs, ProcessOutputResultArgs
     from ..message_list import MessageList
+    from ..messages import Part
     from .options import Asked
 
-__all__ = ["ID", "Asking", "ask_again", "deliver", "in_its_place", "last_text"]
+__all__ = [
+    "ID",
+    "Asking",
+    "ask_again",
+    "deliver",
+    "in_its_place",
+    "last_parts",
+    "last_text",
+    "runs_tools",
+]
 
 _log = logging.getLogger("procession")
 
@@ -64,21 +75,28 @@ def in_its_place(
 ) -> tuple[Validated | None, dict[str, Any] | None]:
     """What stands in for an object (R-566)."""
     if asked.strategy == "fallback":
-        return Validated(plain(asked.fallback), asked.fallback), {"fallback": True}
+        return Validated(plain(asked.fallback), own(asked.fallback)), {"fallback": True}
     _log.warning("structured output: %s", error)
     return None, None
 
 
-def last_text(messages: MessageList) -> str:
-    """The text that an answer ends with, as hooks have left it."""
+def last_parts(messages: MessageList) -> list[Part]:
+    """The parts that an answer ends with, as hooks have left them."""
     response = messages.get.response.db()
-    found: list[str] = []
-    for part in reversed(response[-1].content.parts if response else ()):
-        if part.type == "step-start":
-            break
-        if isinstance(part, TextPart):
-            found.append(part.text)
-    return "".join(reversed(found))
+    parts = response[-1].content.parts if response else []
+    begin = max((at + 1 for at, part in enumerate(parts) if part.type == "step-start"), default=0)
+    return parts[begin:]
+
+
+def last_text(messages: MessageList) -> str:
+    """The text of these parts."""
+    return "".join(part.text for part in last_parts(messages) if isinstance(part, TextPart))
+
+
+def runs_tools(content: Sequence[Any]) -> bool:
+    """Whether a step leads to tools of ours or the client's (B-383)."""
+    calls = (part for part in content if isinstance(part, ToolInvocationPart))
+    return any(call.provider_executed is not True for call in calls)
 
 
 async def deliver(args: Any, found: Validated | None, metadata: dict[str, Any] | None) -> None:

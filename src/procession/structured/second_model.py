@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
-from ..errors import ConfigurationError, ModelError, StructuredOutputError
+from ..errors import ConfigurationError, StructuredOutputError
 from ..messages import ReasoningPart, TextPart, ToolInvocationPart
-from ..model import ModelRequest, resolve_model
+from ..model import ModelRequest
 from ..records import clean_text, plain
+from .consulting import consult
 from .object_chunk import Validated
 from .options import Asked, asked_for
-from .rules import Asking, ask_again, deliver, in_its_place, last_text
+from .rules import Asking, ask_again, deliver, in_its_place, last_text, runs_tools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,7 +77,7 @@ class StructuredOutputProcessor(Asking):
         args.made_steps = None  # made before an earlier hook's edits, perhaps
         withheld = args.finish_reason == "content-filter"  # then the step is not among them
         content = args.steps[-1].content if args.steps and not withheld else []
-        if asked is None or asked.model is None or _runs_tools(content):
+        if asked is None or asked.model is None or runs_tools(content):
             return
         args.state["text"] = last_text(args.message_list)
         metadata: dict[str, Any] | None = None
@@ -100,12 +101,6 @@ class Structurer(StructuredOutputProcessor):
         self.asked = None
 
 
-def _runs_tools(content: Sequence[Any]) -> bool:
-    """Whether a step leads to tools of ours or the client's (B-383)."""
-    calls = (part for part in content if isinstance(part, ToolInvocationPart))
-    return any(call.provider_executed is not True for call in calls)
-
-
 def _material(content: Sequence[Any]) -> str:
     """What a step has come to, for the second model."""
     said = "".join(part.text for part in content if isinstance(part, TextPart))
@@ -127,26 +122,19 @@ async def _structured(args: Any, asked: Asked, material: str) -> Validated:
     if not material.strip():
         raise StructuredOutputError("the answer has no text")
     reader = asked.reader()
-    try:
-        await _listen(args, asked, material, reader)
-    except Exception as error:  # whatever went wrong with the call, the strategy decides
-        problem = f"the structuring model failed: {type(error).__name__}"
-        raise StructuredOutputError(problem) from error
+    await _listen(args, asked, material, reader)
     return Validated(*asked.read(reader.text()))
 
 
 async def _listen(args: Any, asked: Asked, material: str, reader: JSONReader) -> None:
     assert asked.model is not None
-    stream = resolve_model(asked.model).stream(_request(args, asked, material))
-    async with aclosing(stream) as reads:
+    async with aclosing(consult(asked.model, _request(args, asked, material))) as reads:
         async for read in reads:
             for chunk in read:
                 if chunk.type == "text-delta" and reader.feed(clean_text(chunk.payload.text)):
                     await args.writer.object(reader.value())
                 elif chunk.type == "finish":
                     args.count_usage(cast("Usage", chunk.payload.output.usage))
-                elif chunk.type == "error":
-                    raise ModelError("an error came within the stream")
 
 
 def _request(args: Any, asked: Asked, material: str) -> ModelRequest:
@@ -160,6 +148,7 @@ def _request(args: Any, asked: Asked, material: str) -> ModelRequest:
             {"role": "user", "content": [{"type": "text", "text": material}]},
         ],
         settings=settings,
+        max_retries=settings.get("max_retries", args.max_retries),
         provider_options=asked.options.get("provider_options"),
         response_format=asked.response_format(),
         abort_signal=args.abort_signal,

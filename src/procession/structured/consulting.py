@@ -1,0 +1,114 @@
+"""Asking a model beside the run's own: tried again when it may pass, cut short by a stop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from ..engine.interruption import Interrupted
+from ..engine.misfits import as_exception, read_problem
+from ..errors import ModelError, StructuredOutputError
+from ..model import resolve_model
+from ..retrying import Retries
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+    from ..abort_signal import AbortSignal
+    from ..chunks import Chunk
+    from ..model import ModelRequest, ModelSpec
+
+__all__ = ["consult"]
+
+
+async def consult(spec: ModelSpec, request: ModelRequest) -> AsyncGenerator[Sequence[Chunk], None]:
+    """What a model answers, read by read.
+
+    Raises `StructuredOutputError` when the call fails. A stop is no failure: the signal of the
+    request ends the wait at once, and whoever was cancelled stays cancelled, whatever the
+    transport makes of it.
+    """
+    try:
+        model = resolve_model(spec)
+    except Exception as error:
+        raise _failure(error) from error
+    retries = Retries(0 if getattr(model, "repeats_calls", False) else request.max_retries)
+    begun = False
+    while True:
+        source: Any = None
+        try:
+            source = model.stream(request)
+            while True:
+                with _CutShort(request.abort_signal):
+                    read: Any = await anext(source, None)
+                if read is None:
+                    return
+                begun = True
+                _check(read)
+                yield read
+        except Interrupted:
+            raise
+        except Exception as error:
+            pause = None if begun else retries.pause_after(error)
+            if pause is None:
+                raise _failure(error) from error
+        finally:
+            if hasattr(source, "aclose"):
+                await source.aclose()
+        with _CutShort(request.abort_signal):
+            await asyncio.sleep(pause)
+
+
+def _failure(error: Exception) -> StructuredOutputError:
+    return StructuredOutputError(f"the structuring model failed: {type(error).__name__}")
+
+
+def _check(read: Any) -> None:
+    problem = read_problem(read)
+    if problem is not None:
+        raise ModelError(problem)
+    for chunk in read:
+        if chunk.type == "error":
+            raise as_exception(chunk.payload.error)
+
+
+class _CutShort:
+    """A wait that a fired signal ends, as `Interrupted`; being cancelled stays what it is."""
+
+    __slots__ = ("_before", "_events", "_fired", "_signal", "_task", "_undo")
+
+    def __init__(self, signal: AbortSignal | None) -> None:
+        self._signal = signal
+        self._undo: Callable[[], None] | None = None
+        self._fired = False
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task: asyncio.Task[Any] | None = task
+        self._before = task.cancelling()
+        self._events = asyncio.get_running_loop()
+        if self._signal is not None:
+            self._undo = self._signal.add_callback(self._wake)
+
+    def _wake(self) -> None:  # from whatever thread
+        if not self._events.is_closed():
+            self._events.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._fired = True
+            self._task.cancel()
+
+    def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
+        task, self._task = self._task, None
+        assert task is not None
+        if self._undo is not None:
+            self._undo()
+        others = (task.uncancel() if self._fired else task.cancelling()) - self._before
+        if not isinstance(error, Exception | asyncio.CancelledError | None):
+            return
+        if others > 0:
+            raise asyncio.CancelledError from error
+        if self._fired or (self._signal is not None and self._signal.aborted):
+            raise Interrupted from error
