@@ -123,7 +123,7 @@ async def test_what_is_used_is_named_with_or_without_prefix(given: Any) -> None:
 
 
 @pytest.mark.parametrize("option", ["only", "require_approval"])
-@pytest.mark.parametrize("given", [["pay", "raed"], ["Pay"], "paying", "x_pay"])
+@pytest.mark.parametrize("given", [["pay", "reed"], ["Pay"], "paying", "x_pay"])
 async def test_a_misspelt_name_opens_nothing(option: str, given: Any) -> None:
     options: dict[str, Any] = {"prefix": "s_", option: given}
     async with raw(options) as server:
