@@ -19,7 +19,7 @@ import msgspec
 from ..aio import Within, begin
 from ..chunks import Chunk, ModelStartPayload
 from ..records import clean_text
-from .call_errors import broken_off, cut_short, public_headers, wrong_answer
+from .call_errors import broken_off, conceal, cut_short, public_headers, wrong_answer
 from .sse import EventReader
 from .whole import WholeBlocks
 
@@ -102,7 +102,7 @@ class StreamedModel(ABC):
         try:
             decoder = self._decoder(request)
             start = _start(response, body, warnings)
-            answer = _Answer(decoder, start, whole=not request.streaming)
+            answer = _Answer(decoder, start, whole=not request.streaming, key=self._secret())
             framed = await self._is_framed(response)
             while not answer.complete:
                 read = await self._next(reads, answer)
@@ -136,6 +136,10 @@ class StreamedModel(ABC):
 
     async def _close_client(self, client: Any) -> None:
         await client.close()
+
+    @abstractmethod
+    def _secret(self) -> str:
+        """The key that was sent, so that no error repeats it; empty without one."""
 
     # ── what it can use ────────────────────────────────────────────────────────────────────────
 
@@ -173,10 +177,11 @@ class StreamedModel(ABC):
 class _Answer:
     """From the bytes of an answer to its chunks."""
 
-    def __init__(self, decoder: Decoder, start: Chunk, *, whole: bool) -> None:
+    def __init__(self, decoder: Decoder, start: Chunk, *, whole: bool, key: str) -> None:
         self._reader = EventReader()
         self._decoder = decoder
         self._opening = [start]
+        self._key = key
         self._whole = WholeBlocks() if whole else None
         self._unframed: list[bytes] = []
         self.begun = False
@@ -195,6 +200,10 @@ class _Answer:
         else:
             chunks = self._decoder.end(self._reader.finish())
         self.complete = not read or self._decoder.finished
+        if self.complete:
+            for chunk in chunks:
+                if chunk.type == "error":
+                    conceal(chunk.payload.error, self._key)
         if self._whole is not None:
             chunks = self._whole.feed(chunks)
             if self.complete:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import ssl
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "broken_off",
     "call_failure",
+    "conceal",
     "cut_short",
     "is_retryable_status",
     "public_headers",
@@ -42,11 +45,22 @@ def call_failure(provider: str, error: Any, key: str) -> APICallError:
 def unreached(provider: str, error: Exception, url: str) -> APICallError:
     """A call that reached nobody."""
     cause = error.__cause__ or error
+    distrusted = _is_distrusted(error)
+    hint = ": is it the right address, and are its certificates known here?" if distrusted else ""
     return APICallError(
-        f"{provider} could not be reached: {_words(cause, error)}",
-        is_retryable=True,
+        f"{provider} could not be reached: {_words(cause, error)}{hint}",
+        is_retryable=not distrusted,
         url=_public_url(url),
     )
+
+
+def _is_distrusted(error: BaseException | None) -> bool:
+    """Whether a certificate was not accepted: trying again does not help."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def refused(provider: str, response: httpx2.Response, said: Any, key: str) -> APICallError:
@@ -110,6 +124,15 @@ def _public_url(url: str) -> str:
     return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
+def conceal(error: Exception, key: str) -> None:
+    """Take the key out of the text of an error that repeats the provider's words."""
+    error.args = tuple(_without(key, a) if isinstance(a, str) else a for a in error.args)
+    for name in ("message", "response_body"):
+        text = getattr(error, name, None)
+        if isinstance(text, str):
+            setattr(error, name, _without(key, text))
+
+
 def _without(key: str, text: str) -> str:
     return text.replace(key, "…") if len(key) > 4 else text
 
@@ -137,9 +160,12 @@ def _provider_words(body: Any) -> str:
 
 
 def _no_words(provider: str, response: httpx2.Response, body: str) -> str:
-    shown = body.strip()[:200]
+    shown = body.strip()
+    if shown.startswith("<"):  # a page of a proxy, which is written for people with browsers
+        title = re.search(r"<title>([^<]{1,200})</title>", shown[:10_000], re.IGNORECASE)
+        shown = f"a web page: {title[1].strip()}" if title else "a web page"
     return f"{provider} answered with status {response.status_code}" + (
-        f": {shown}" if shown else ""
+        f": {shown[:200]}" if shown else ""
     )
 
 

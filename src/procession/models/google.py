@@ -108,6 +108,9 @@ class GoogleModel(StreamedModel):
             await response.aclose()
         raise google_refusal(self._provider, response, key or "")
 
+    def _secret(self) -> str:
+        return self._key() or ""
+
     def _decoder(self, request: ModelRequest) -> Decoder:
         return GoogleEvents(include_raw=request.include_raw_chunks)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from .adapter import StreamedModel, encode_body
-from .call_errors import broken_off, call_failure
+from .call_errors import broken_off, call_failure, conceal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,10 +55,16 @@ class SdkModel(StreamedModel):
                 stream_cls=stream_class,
             )
         except api_error as error:
-            secret = client.api_key or getattr(client, "auth_token", None) or ""
-            raise call_failure(self._provider, error, secret) from error
+            key = self._secret()
+            failure = call_failure(self._provider, error, key)
+            conceal(error, key)  # a traceback shows it, too
+            raise failure from error
         except httpx2.HTTPError as error:  # while the client read why it was refused
             raise broken_off(self._provider, error, begun=False) from error
+
+    def _secret(self) -> str:
+        client = self._client()
+        return client.api_key or getattr(client, "auth_token", None) or ""
 
     def _sdk_classes(self) -> tuple[type[Exception], Any]:
         """The SDK's `APIError`, and its stream class for any event."""
