@@ -50,12 +50,20 @@ PEERS = (
         wires=("chat", "responses"),
     ),
     Peer("langchain", "langchain", "from langchain.agents import create_agent"),
+    Peer(
+        "procession_aiohttp",
+        "aiohttp",
+        "from procession import Agent",
+        ROOT / "src",
+        WIRES,
+        wire_only=True,
+    ),
     # No framework: what a program gets that reads the typed streams of the providers' own clients.
     Peer("sdk", "openai", "import openai, anthropic, google.genai", wires=WIRES, wire_only=True),
 )
 BY_NAME = {peer.name: peer for peer in PEERS}
 
-OURS = ("procession", "floor")
+OURS = ("procession", "procession_aiohttp", "floor")
 """Not peers: what is judged, and what it is judged by."""
 
 

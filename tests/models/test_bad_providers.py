@@ -33,10 +33,16 @@ if TYPE_CHECKING:
     from procession.models.adapter import StreamedModel
 
 
-@pytest.fixture(params=FORMATS)
-def form(request: pytest.FixtureRequest) -> Format:
+# Two of the adapters also over the other transport: one through a provider's client, one without.
+WAYS = [*((name, "httpx") for name in FORMATS), ("chat", "aiohttp"), ("google", "aiohttp")]
+
+
+@pytest.fixture(params=WAYS, ids="-".join)
+def form(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Format:
     """Each adapter in turn."""
-    return FORMATS[request.param]
+    name, transport = request.param
+    monkeypatch.setenv("PROCESSION_TRANSPORT", transport)
+    return FORMATS[name]
 
 
 @pytest.fixture

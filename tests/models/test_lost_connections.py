@@ -78,10 +78,18 @@ SOMETHING_DELIVERED = {
 }
 
 
-@pytest.fixture
-async def model(provider: Provider) -> AsyncIterator[OpenAIChatModel]:
+@pytest.fixture(params=["httpx", "aiohttp"])
+async def model(
+    provider: Provider, request: pytest.FixtureRequest
+) -> AsyncIterator[OpenAIChatModel]:
     """A model behind the provider of this test, with little patience."""
-    model = OpenAIChatModel("example-1", provider="example", base_url=provider.url, timeout=0.2)
+    model = OpenAIChatModel(
+        "example-1",
+        provider="example",
+        base_url=provider.url,
+        timeout=0.2,
+        transport=request.param,
+    )
     yield model
     await model.aclose()
 
