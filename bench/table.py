@@ -151,6 +151,8 @@ def shown(results: Results, table: Table) -> str | None:
         first = compared(results, name)
         if first is None:
             why = missing.get(name) or ("error" if name in errors else NONE)
+            if why == NONE:  # it has nothing of the kind
+                continue
             lines.append((float("inf"), [name, why, *[NONE] * (len(table.columns) + 1)]))
             continue
         cells = [number(column.value(results, name)) for column in table.columns]
