@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import json
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from procession.models.adapter import StreamedModel
 from procession.models.local_server import LocalServer
 from procession.models.weights import ensure_weights
 
 DATA = Path(__file__).parent.parent / "data" / "openai_chat"
+
+
+@pytest.fixture(autouse=True)
+async def connections(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """What a test's models leave open is closed while the event loop runs."""
+    asked: weakref.WeakSet[StreamedModel] = weakref.WeakSet()
+    client_of = StreamedModel._client
+
+    def noting(self: StreamedModel) -> Any:
+        asked.add(self)
+        return client_of(self)
+
+    monkeypatch.setattr(StreamedModel, "_client", noting)
+    yield
+    for model in list(asked):
+        await model.aclose()
 
 
 class Exchange:
