@@ -486,8 +486,10 @@ async def test_tools_that_groq_executed_are_calls_with_results(provider: Provide
     provider.answer = plays(
         [events({"executed_tools": [began]}, {"executed_tools": [ended]}, {"content": "So."})]
     )
-    agent = Agent(id="a", model=at("groq"))
+    model = at("groq")
+    agent = Agent(id="a", model=model)
     result = await agent.generate("Search.")
+    await model.aclose()
     (made,), (outcome,) = result.tool_calls, result.tool_results
     assert (made.payload.tool_name, made.payload.args) == ("search", {"query": "x"})
     assert made.payload.provider_executed and outcome.payload.provider_executed
