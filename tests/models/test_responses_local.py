@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 async def model(llama: LocalServer) -> AsyncIterator[OpenAIResponsesModel]:
     """The adapter, pointed at the real server."""
     model = OpenAIResponsesModel(
-        llama.model, provider="llama", base_url=llama.base_url, api_key=llama.api_key
+        llama.model,
+        provider="llama",
+        base_url=llama.base_url,
+        api_key=llama.api_key,
+        # It ends a connection after each stream without saying so.
+        headers={"Connection": "close"},
     )
     yield model
     await model.aclose()

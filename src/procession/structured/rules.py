@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from ..errors import StructuredOutputError
@@ -36,7 +37,7 @@ _log = logging.getLogger("procession")
 ID = "structured-output"
 
 
-class Asking(Processor[Any]):
+class Asking(Processor[Any], ABC):
     """What both have in common: what is asked for, and what becomes of an answer that misses it."""
 
     id = ID
@@ -46,8 +47,9 @@ class Asking(Processor[Any]):
         """What this step asks for."""
         return self.asked or args.state.get("asked")
 
+    @abstractmethod
     async def read_again(self, args: ProcessOutputResultArgs[Any], asked: Asked) -> Any:
-        raise NotImplementedError
+        """The object of the answer as hooks have left it; raises `StructuredOutputError`."""
 
     async def process_output_result(self, args: ProcessOutputResultArgs[Any]) -> None:
         """A text that was edited at the end has another object, or none (README 20)."""
