@@ -1,0 +1,57 @@
+"""What all built-in processors share: their attributes, and how they tell of what they found."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ..processor import Processor, ProcessorViolation
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+__all__ = ["BuiltIn"]
+
+_log = logging.getLogger("procession")
+
+
+class BuiltIn(Processor[Any]):
+    """Base of the built-ins: a fixed id, and `on_violation` as an option and as an attribute."""
+
+    fixed_id: ClassVar[str]
+    """The id of the class (B-002)."""
+
+    def __init__(
+        self, *, on_violation: Callable[[ProcessorViolation], object] | None = None
+    ) -> None:
+        self.id = self.fixed_id
+        self.on_violation = on_violation
+
+    def report(self, message: str, detail: dict[str, Any]) -> Awaitable[None] | None:
+        """Tell `on_violation` of something found that does not end the run (B-005, B-006).
+
+        Returns what is to be awaited before going on, or `None` when nothing is: a plain hook
+        stays plain without a callback (B-239). What the callback raises counts for nothing
+        (B-008). Aborts are told by the engine, not here.
+        """
+        tell = self.on_violation
+        if tell is None:
+            return None
+        violation = ProcessorViolation(processor_id=self.id, message=message, detail=detail)
+        try:
+            told = tell(violation)
+        except Exception as error:
+            self._log_failed(error)
+            return None
+        return self._told(told) if inspect.isawaitable(told) else None
+
+    async def _told(self, told: Awaitable[object]) -> None:
+        try:
+            await told
+        except Exception as error:
+            self._log_failed(error)
+
+    def _log_failed(self, error: Exception) -> None:
+        # The kind alone: the words may hold what was found.
+        _log.debug("on_violation of %r raised %s", self.id, type(error).__name__)

@@ -1,0 +1,85 @@
+"""Checks of built-ins' options: a wrong one fails when the processor is made (B-014)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from math import isfinite
+from typing import Any, cast
+
+from ..errors import InputError
+
+__all__ = ["callback", "flag", "names", "number", "one_of", "whole"]
+
+
+def one_of(owner: str, option: str, value: Any, allowed: Iterable[str]) -> str:
+    """`value`, which must be one of the texts `allowed`; else `InputError`, a `ValueError`."""
+    known = tuple(allowed)
+    if isinstance(value, str) and value in known:
+        return value
+    near = get_close_matches(value, known, n=1) if isinstance(value, str) else []
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise InputError(f"{owner}: {option} must be {_or(known)}, not {_shown(value)}{hint}")
+
+
+def names(owner: str, option: str, value: Any, allowed: Iterable[str] | None) -> tuple[str, ...]:
+    """A list of texts, each once, in the order given; those of `allowed` only, unless `None`."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InputError(f"{owner}: {option} must be a list of texts, not {_shown(value)}")
+    found: list[str] = []
+    for entry in cast("Iterable[Any]", value):
+        if allowed is not None:
+            entry = one_of(owner, f"each of {option}", entry, allowed)
+        elif not isinstance(entry, str) or not entry:
+            raise InputError(f"{owner}: each of {option} must be a text, not {_shown(entry)}")
+        found.append(entry)
+    return tuple(dict.fromkeys(found))
+
+
+def flag(owner: str, option: str, value: Any) -> bool:
+    """`value`, which must be a bool."""
+    if not isinstance(value, bool):
+        raise InputError(f"{owner}: {option} must be True or False, not {_shown(value)}")
+    return value
+
+
+def whole(owner: str, option: str, value: Any, *, least: int = 0) -> int:
+    """`value`, which must be a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise InputError(
+            f"{owner}: {option} must be a whole number of at least {least}, not {_shown(value)}"
+        )
+    return value
+
+
+def number(
+    owner: str, option: str, value: Any, *, least: float = 0.0, most: float | None = None
+) -> float:
+    """`value`, which must be a finite number between `least` and `most`, both included."""
+    good = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    if not good or value < least or (most is not None and value > most):
+        upper = "" if most is None else f" and at most {most:g}"
+        raise InputError(
+            f"{owner}: {option} must be a number of at least {least:g}{upper}, not {_shown(value)}"
+        )
+    return float(value)
+
+
+def callback(owner: str, option: str, value: Any) -> Callable[..., Any] | None:
+    """`value`, which must be callable or `None`."""
+    if value is not None and not callable(value):
+        raise InputError(f"{owner}: {option} must be callable, not {_shown(value)}")
+    return value
+
+
+def _or(allowed: tuple[str, ...]) -> str:
+    return " or ".join(repr(name) for name in allowed)
+
+
+def _shown(value: Any) -> str:
+    """A value in an error: short texts and numbers as they are, of others only the type."""
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    if isinstance(value, str) and len(value) <= 40:
+        return repr(value)
+    return f"a value of type {type(value).__name__}"
