@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast, runtime_checka
 from msgspec import Struct
 
 from .abort_signal import AbortSignal
+from .addresses import public_url
 from .errors import ConfigurationError, UnknownModelError
 from .fallback import FallbackEntry, FallbackModel
 
@@ -25,6 +26,7 @@ __all__ = [
     "ToolDefinition",
     "register_provider",
     "resolve_model",
+    "spec_name",
 ]
 
 Prompt = list[dict[str, Any]]
@@ -122,7 +124,8 @@ class LanguageModel(Protocol):
 class ModelConfig(Struct, frozen=True, kw_only=True):
     """Any OpenAI-compatible endpoint: `ModelConfig(id="acme/small", url="https://llm.example.com/v1")`.
 
-    `api_key` is never shown. `headers` are sent with every call.
+    `api_key` is never shown, nor what else may be secret: `headers`, which are sent with every
+    call, and user, password and query of the address.
     """
 
     id: str
@@ -131,7 +134,7 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] | None = None
 
     def __repr__(self) -> str:
-        return f"ModelConfig(id={self.id!r}, url={self.url!r})"
+        return f"ModelConfig(id={self.id!r}, url={public_url(self.url)!r})"
 
 
 ModelSpec = LanguageModel | ModelConfig | str | Mapping[str, Any] | Sequence[Any]
@@ -196,6 +199,30 @@ def resolve_model(spec: ModelSpec) -> LanguageModel:
         f"not a model: {type(spec).__name__}. Give an id such as 'openai/gpt-5', a ModelConfig, "
         f"or an object with provider, model_id and stream(request)"
     )
+
+
+def spec_name(spec: Any) -> str:
+    """What a spec is called, resolved or not; never its key, headers or address.
+
+    Of a list that is the first one's name; empty for what has none.
+    """
+    if isinstance(spec, str):
+        return spec
+    if isinstance(spec, list | tuple):
+        names = (spec_name(entry) for entry in cast("Sequence[Any]", spec))
+        return next((name for name in names if name), "")
+    if isinstance(spec, Mapping):
+        given = cast("Mapping[Any, Any]", spec)
+        return spec_name(given["model"]) if "model" in given else _text(given.get("id"))
+    if isinstance(spec, ModelConfig):
+        return _text(spec.id)
+    if spec is None:
+        return ""
+    return _text(getattr(spec, "model_id", "")) or type(spec).__name__
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _entries(given: Any) -> Iterator[FallbackEntry]:

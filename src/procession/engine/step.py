@@ -6,6 +6,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from ..conversation.prompt_memo import isolated_part
+from ..model import spec_name
 from ..processor import CachedLLMStepChunk, ToolCallInfo
 from ..results import ResponseInfo, StepResult, Tripwire
 from .answer import Answer
@@ -141,8 +142,8 @@ class Step:
 
     @property
     def model_id(self) -> str:
-        """The model's name, as far as it is known."""
-        return getattr(self.model, "model_id", "") or str(self.model or "")
+        """The model's name, as far as it is known; nothing else of what stands for one."""
+        return spec_name(self.model)
 
     @property
     def provider(self) -> str:

@@ -6,10 +6,10 @@ import json
 import re
 import ssl
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
+from ..addresses import public_url
 from ..errors import APICallError
 from ..records import clean_json
 
@@ -50,7 +50,7 @@ def unreached(provider: str, error: Exception, url: str) -> APICallError:
     return APICallError(
         f"{provider} could not be reached: {_words(cause, error)}{hint}",
         is_retryable=not distrusted,
-        url=_public_url(url),
+        url=public_url(url),
     )
 
 
@@ -73,7 +73,7 @@ def refused(provider: str, response: httpx2.Response, said: Any, key: str) -> AP
         is_retryable=is_retryable_status(response.status_code),
         response_body=body,
         response_headers=public_headers(response.headers),
-        url=_public_url(str(response.request.url)),
+        url=public_url(str(response.request.url)),
     )
 
 
@@ -101,7 +101,7 @@ def wrong_answer(provider: str, response: httpx2.Response) -> APICallError:
         f"{provider} answered with {kind} instead of an event stream: check the base URL",
         status_code=response.status_code,
         response_headers=public_headers(response.headers),
-        url=_public_url(str(response.url)),
+        url=public_url(str(response.url)),
     )
 
 
@@ -115,13 +115,6 @@ def public_headers(headers: Mapping[str, str]) -> dict[str, str]:
         for name, value in headers.items()
         if not any(word in name.lower() for word in _PRIVATE)
     }
-
-
-def _public_url(url: str) -> str:
-    """Without user, password and query: each may hold a key."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, "", ""))
 
 
 def conceal(error: Exception, key: str) -> None:
