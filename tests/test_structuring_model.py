@@ -17,6 +17,8 @@ from procession import (
     processor,
     tool,
 )
+from procession.errors import MissingKeyError, UnknownModelError
+from procession.model import register_provider
 from procession.processors import StructuredOutputProcessor
 from procession.testing import ScriptedModel, answer, tool_call
 
@@ -188,6 +190,106 @@ async def test_with_a_budget_the_answer_is_made_again() -> None:
     assert (output.object, output.text) == (FOUND, SAID)
     assert "[Processor Feedback]" in first.calls[1].text
     assert output.processor_usage.output_tokens == 3
+
+
+async def test_each_model_is_told_what_is_its_business() -> None:
+    """The writer that something is missing, the other one what was wrong with its JSON (B-382)."""
+    first, second = models("Somewhere.", SAID, made=['{"city":"x"}', answer(*PARIS)])
+    agent = Agent(id="a", model=first, max_processor_retries=1)
+    await agent.generate("Where", structured_output={"schema": City, "model": second})
+    assert "n: Field required" in first.calls[1].text
+    assert "JSON" not in first.calls[1].text
+    assert "n: Field required" not in second.calls[0].text
+    assert "n: Field required" in second.calls[1].text
+
+
+async def test_a_misfit_that_was_let_pass_is_not_told_later() -> None:
+    def edit(args: Any) -> Any:
+        args.messages[-1].content.parts[0].text = "It is Rome."
+        return args.messages
+
+    first, second = models(made=['{"city":"x"}', answer(*PARIS)])
+    asked: Any = {"schema": City, "model": second, "error_strategy": "warn"}
+    agent = Agent(id="a", model=first, output_processors=[processor(process_output_result=edit)])
+    output = await agent.generate("Where", structured_output=asked)
+    assert output.object == FOUND
+    assert "rejected" not in second.calls[1].text
+
+
+@pytest.fixture
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GROQ_API_KEY", "GROQ_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+WRONG: list[tuple[Any, type[Exception], str]] = [
+    ("nobody/x", UnknownModelError, "nobody"),
+    ("groq/x", MissingKeyError, "GROQ_API_KEY"),
+    (["groq/x"], MissingKeyError, "GROQ_API_KEY"),
+    (7, ConfigurationError, "not a model: int"),
+    ({"id": "a/b"}, ConfigurationError, "'url'"),
+]
+
+
+@pytest.mark.parametrize("strategy", ["strict", "warn", "fallback"])
+@pytest.mark.parametrize("placed", [False, True])
+@pytest.mark.parametrize(("model", "kind", "told"), WRONG)
+async def test_a_model_that_cannot_be_set_up_is_no_answer_that_misfits(
+    no_keys: None, model: Any, kind: type[Exception], told: str, placed: bool, strategy: Any
+) -> None:
+    """Another answer could not put it right: it is raised, and the writer is not asked again."""
+    first = ScriptedModel([SAID])
+    asked: Any = {
+        "schema": City,
+        "model": model,
+        "error_strategy": strategy,
+        "fallback_value": FOUND,
+    }
+    output = [StructuredOutputProcessor(**asked)] if placed else []
+    agent = Agent(id="a", model=first, max_processor_retries=3, output_processors=output)
+    with pytest.raises(kind, match=told):
+        await agent.generate("Where", structured_output=None if placed else asked)
+    assert len(first.calls) <= 1
+
+
+async def test_an_unknown_one_fails_before_anybody_is_asked() -> None:
+    first = ScriptedModel([SAID])
+    with pytest.raises(UnknownModelError):
+        await Agent(id="a", model=first).generate(
+            "Where", structured_output={"schema": City, "model": "nobody/x"}
+        )
+    assert first.calls == []
+
+
+async def test_a_call_that_fails_is_told_with_its_status() -> None:
+    """And without the provider's words, which the writer would be shown."""
+    first, second = models(made=[APICallError("sk-secret", status_code=500)])
+    run = await Agent(id="a", model=first).stream(
+        "Where", structured_output={"schema": City, "model": second}
+    )
+    await run.consume_stream()
+    assert run.tripwire is not None
+    assert "mock/mock-1 failed: APICallError, status 500" in run.tripwire.reason
+
+
+@pytest.mark.parametrize("form", ["id", "list", "entry", "placed"])
+async def test_the_second_model_is_resolved_once(form: str) -> None:
+    """So that calls share its connections, and none is left behind with each (law 6)."""
+    made: list[str] = []
+
+    def factory(name: str) -> ScriptedModel:
+        made.append(name)
+        return ScriptedModel([answer(*PARIS)])
+
+    register_provider("structures", factory)
+    forms: dict[str, Any] = {"list": ["structures/x"], "entry": [{"model": "structures/x"}]}
+    asked: Any = {"schema": City, "model": forms.get(form, "structures/x")}
+    output = [StructuredOutputProcessor(**asked)] if form == "placed" else []
+    agent = Agent(id="a", model=ScriptedModel([SAID]), output_processors=output)
+    for _ in range(3):
+        again = None if form == "placed" else {**asked}
+        assert (await agent.generate("Where", structured_output=again)).object == FOUND
+    assert made == ["x"]
 
 
 async def test_the_second_model_sees_what_processors_left() -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import structs
 
 from ..errors import ConfigurationError, ModelError
-from ..model import LanguageModel, ModelRequest, resolve_model
+from ..model import LanguageModel, ModelConfig, ModelRequest, resolve_model
 from ..retrying import Retries
 from .misfits import read_problem
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .run_state import RunState
     from .step import Step
 
@@ -40,34 +45,50 @@ def resolved_model(run: RunState, step: Step) -> LanguageModel:
 class ResolvedModels:
     """The models of one agent, resolved once: each keeps its connections from step to step.
 
-    Kept are the agent's own model, however it is given, and the ids that functions and hooks name;
-    what else these give is theirs to keep.
+    Kept are the agent's own model, and the ids, endpoints and lists of these that functions, hooks
+    and calls name, by what they say. Model objects are theirs to keep.
     """
 
-    __slots__ = ("_by_id", "_own", "_own_model")
+    __slots__ = ("_known", "_own", "_own_model")
 
-    MOST_IDS = 32
+    MOST = 32
 
     def __init__(self, own: Any) -> None:
         self._own = own
         self._own_model: LanguageModel | None = None
-        self._by_id: dict[str, LanguageModel] = {}
+        self._known: dict[Any, LanguageModel] = {}
 
     def get(self, spec: Any) -> LanguageModel:
         """The model of a spec; raises what `resolve_model` raises."""
-        if isinstance(spec, str):
-            found = self._by_id.get(spec)
-            if found is None:
-                found = resolve_model(spec)
-                if len(self._by_id) >= self.MOST_IDS:
-                    self._by_id.clear()
-                self._by_id[spec] = found
-            return found
-        if spec is not self._own:
+        if spec is self._own:
+            if self._own_model is None:
+                self._own_model = resolve_model(spec)
+            return self._own_model
+        key = _key_of(spec)
+        if key is None:
             return resolve_model(spec)
-        if self._own_model is None:
-            self._own_model = resolve_model(spec)
-        return self._own_model
+        found = self._known.get(key)
+        if found is None:
+            found = resolve_model(spec)
+            if len(self._known) >= self.MOST:
+                del self._known[next(iter(self._known))]
+            self._known[key] = found
+        return found
+
+
+def _key_of(spec: Any) -> Any:
+    """What two specs that say the same have in common; `None` for what holds an object."""
+    if isinstance(spec, str | int | None):
+        return (type(spec), spec)
+    if isinstance(spec, ModelConfig):
+        return _key_of(structs.asdict(spec))
+    parts: Any = None
+    if isinstance(spec, list | tuple):
+        parts = list(cast("Sequence[Any]", spec))
+    elif isinstance(spec, Mapping):
+        parts = [part for item in cast("Mapping[Any, Any]", spec).items() for part in item]
+    keys = None if parts is None else tuple(map(_key_of, parts))
+    return None if keys is None or None in keys else (isinstance(spec, Mapping), keys)
 
 
 def retries_of(step: Step, request: ModelRequest) -> Retries:

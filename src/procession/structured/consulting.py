@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..engine.interruption import Interrupted
 from ..engine.misfits import as_exception, read_problem
-from ..errors import ModelError, StructuredOutputError
-from ..model import resolve_model
+from ..errors import APICallError, ConfigurationError, ModelError, StructuredOutputError
 from ..retrying import Retries
 
 if TYPE_CHECKING:
@@ -16,22 +15,21 @@ if TYPE_CHECKING:
 
     from ..abort_signal import AbortSignal
     from ..chunks import Chunk
-    from ..model import ModelRequest, ModelSpec
+    from ..model import LanguageModel, ModelRequest
 
 __all__ = ["consult"]
 
 
-async def consult(spec: ModelSpec, request: ModelRequest) -> AsyncGenerator[Sequence[Chunk], None]:
+async def consult(
+    model: LanguageModel, request: ModelRequest
+) -> AsyncGenerator[Sequence[Chunk], None]:
     """What a model answers, read by read.
 
-    Raises `StructuredOutputError` when the call fails. A stop is no failure: the signal of the
-    request ends the wait at once, and whoever was cancelled stays cancelled, whatever the
+    Raises `StructuredOutputError` when the call fails, and a `ConfigurationError` as it is: what is
+    set up wrongly is nothing that another answer could put right. A stop is no failure: the signal
+    of the request ends the wait at once, and whoever was cancelled stays cancelled, whatever the
     transport makes of it.
     """
-    try:
-        model = resolve_model(spec)
-    except Exception as error:
-        raise _failure(error) from error
     retries = Retries(0 if getattr(model, "repeats_calls", False) else request.max_retries)
     begun = False
     while True:
@@ -46,12 +44,12 @@ async def consult(spec: ModelSpec, request: ModelRequest) -> AsyncGenerator[Sequ
                 begun = True
                 _check(read)
                 yield read
-        except Interrupted:
+        except (Interrupted, ConfigurationError):
             raise
         except Exception as error:
             pause = None if begun else retries.pause_after(error)
             if pause is None:
-                raise _failure(error) from error
+                raise _failure(model, error) from error
         finally:
             if hasattr(source, "aclose"):
                 await source.aclose()
@@ -59,8 +57,13 @@ async def consult(spec: ModelSpec, request: ModelRequest) -> AsyncGenerator[Sequ
             await asyncio.sleep(pause)
 
 
-def _failure(error: Exception) -> StructuredOutputError:
-    return StructuredOutputError(f"the structuring model failed: {type(error).__name__}")
+def _failure(model: LanguageModel, error: Exception) -> StructuredOutputError:
+    """Without the provider's words: the model that has answered will be told of it."""
+    status = error.status_code if isinstance(error, APICallError) else None
+    kind = type(error).__name__ + (f", status {status}" if status is not None else "")
+    return StructuredOutputError(
+        f"the structuring model {model.provider}/{model.model_id} failed: {kind}"
+    )
 
 
 def _check(read: Any) -> None:

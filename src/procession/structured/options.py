@@ -16,10 +16,11 @@ from .json_text import read_json, unwrapped
 from .partial_json import JSONReader
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import UnionType
     from typing import _SpecialForm  # pyright: ignore[reportPrivateUsage]  # a Literal is one
 
-    from ..model import ModelSpec
+    from ..model import LanguageModel, ModelSpec
 
 __all__ = ["Asked", "ErrorStrategy", "StructuredOutputOptions", "asked_for"]
 
@@ -65,7 +66,16 @@ class _BadChoice(ConfigurationError, ValueError):
 class Asked:
     """The structured output of a call or a step, made ready."""
 
-    __slots__ = ("fallback", "form", "injects", "instructions", "model", "options", "strategy")
+    __slots__ = (
+        "_structuring",
+        "fallback",
+        "form",
+        "injects",
+        "instructions",
+        "model",
+        "options",
+        "strategy",
+    )
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.options = options
@@ -73,8 +83,18 @@ class Asked:
         self.strategy: ErrorStrategy = options.get("error_strategy") or "strict"
         self.fallback = options.get("fallback_value")
         self.model: ModelSpec | None = options.get("model")
+        self._structuring: LanguageModel | None = None
         self.injects = bool(options.get("json_prompt_injection"))
         self.instructions: str | None = options.get("instructions")
+
+    def structuring(self, resolve: Callable[[ModelSpec], LanguageModel]) -> LanguageModel | None:
+        """The model that makes the object, resolved once; `None`: it is the one that answers.
+
+        Raises what `resolve` raises.
+        """
+        if self._structuring is None and self.model is not None:
+            self._structuring = resolve(self.model)
+        return self._structuring
 
     def reader(self) -> JSONReader:
         """A reader for an answer."""

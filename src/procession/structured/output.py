@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["attend"]
 
 
+_AGAIN = "Answer again with JSON that fits the schema, and with nothing else."
+
+
 class AnswerReader(Asking):
     """Reads the object from the JSON that the model answers with (R-560 to R-567)."""
 
@@ -85,7 +88,7 @@ class AnswerReader(Asking):
             found = _object_in(asked, args.message_list)
         except StructuredOutputError as error:
             if args.retry_count < args.retry_budget:
-                ask_again(args, error)
+                ask_again(args, error, _AGAIN)
             if asked.strategy == "strict":
                 problem = _at_the_limit(error) if args.finish_reason == "length" else error
                 raise ModelFailure(problem) from None
@@ -129,6 +132,7 @@ def attend(run: RunState, step: Step) -> None:
     run.states[ID].update(asked=asked, open={}, text=None)
     if asked is None:
         return
+    asked.structuring(run.models.get)  # what cannot be, fails before anybody is asked
     processor = READER if asked.model is None else STRUCTURER
     hooks = ["process_output_step"]
     if asked.model is None:

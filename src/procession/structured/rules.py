@@ -66,10 +66,9 @@ class Asking(Processor[Any], ABC):
         await deliver(args, found, metadata)
 
 
-def ask_again(args: HookArgs[Any], error: StructuredOutputError) -> NoReturn:
-    """Reject the answer, and tell the model why."""
-    reason = f"{error}. Answer again with JSON that fits the schema, and with nothing else."
-    args.abort(reason, retry=True, metadata={"error": str(error)})
+def ask_again(args: HookArgs[Any], error: StructuredOutputError, wish: str) -> NoReturn:
+    """Reject the answer, and tell the model that gave it why, and what it should do."""
+    args.abort(f"{error}. {wish}", retry=True, metadata={"error": str(error)})
 
 
 def in_its_place(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, cast
 
+from ..engine.asking import ResolvedModels
 from ..errors import ConfigurationError, StructuredOutputError
 from ..messages import ReasoningPart, TextPart, ToolInvocationPart
 from ..model import ModelRequest
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..chunks import Usage
     from ..hook_args import ProcessOutputResultArgs, ProcessOutputStepArgs
-    from ..model import ModelSpec
+    from ..model import LanguageModel, ModelSpec
     from .options import ErrorStrategy
     from .partial_json import JSONReader
 
@@ -30,6 +31,10 @@ _TASK = (
     "and from nothing else."
 )
 
+_MISFIT = "misfit"
+"""In the state: what was wrong with the last object, for the model that made it."""
+_AGAIN = "No object could be made of this answer. Answer again, with all that was asked for."
+
 
 class StructuredOutputProcessor(Asking):
     """Has a second model turn each answer into an object of a schema (B-380 to B-383).
@@ -39,8 +44,10 @@ class StructuredOutputProcessor(Asking):
     answer's text, what was thought and what tools gave; its tokens are counted in
     `processor_usage`.
 
-    An answer that does not fit, or a call that fails: `"strict"` asks for another attempt, and
-    without retries left blocks the answer; `"warn"` and `"fallback"` go on.
+    An answer that does not fit, or a call that fails: `"strict"` asks for another attempt, of which
+    the second model is told what was wrong with its last one, and without retries left blocks the
+    answer; `"warn"` and `"fallback"` go on. A model that cannot be set up is a
+    `ConfigurationError`, whatever the strategy.
     """
 
     def __init__(
@@ -69,6 +76,7 @@ class StructuredOutputProcessor(Asking):
                 "provider_options": provider_options,
             }
         )
+        self._models = ResolvedModels(model)
 
     async def process_output_step(self, args: ProcessOutputStepArgs[Any]) -> None:
         """Turn the step's answer into an object, and deliver it before `step-finish`."""
@@ -82,23 +90,41 @@ class StructuredOutputProcessor(Asking):
         args.state["text"] = last_text(args.message_list)
         metadata: dict[str, Any] | None = None
         try:
-            found = await _structured(args, asked, _material(content))
+            found = await self._structured(args, asked, _material(content))
         except StructuredOutputError as error:
             if asked.strategy == "strict" or args.retry_count < args.retry_budget:
-                ask_again(args, error)
+                ask_again(args, error, _AGAIN)
+            args.state.pop(_MISFIT, None)
             found, metadata = in_its_place(asked, error)
         if found is not None:
             await deliver(args, found, metadata)
 
     async def read_again(self, args: ProcessOutputResultArgs[Any], asked: Asked) -> Validated:
-        return await _structured(args, asked, last_text(args.message_list))
+        return await self._structured(args, asked, last_text(args.message_list))
+
+    async def _structured(self, args: Any, asked: Asked, material: str) -> Validated:
+        """Ask the second model; partial objects are delivered as they come (B-381)."""
+        if not material.strip():
+            raise StructuredOutputError("the answer has no text")
+        model = asked.structuring(self._models.get)
+        assert model is not None
+        reader = asked.reader()
+        await _listen(args, model, _request(args, asked, material), reader)
+        try:
+            found = Validated(*asked.read(reader.text()))
+        except StructuredOutputError as error:
+            args.state[_MISFIT] = str(error)
+            raise
+        args.state.pop(_MISFIT, None)
+        return found
 
 
 class Structurer(StructuredOutputProcessor):
-    """The one that is put in line: what it is asked for stands in its state."""
+    """The one that is put in line: what it is asked for stands in its state, with its model."""
 
     def __init__(self) -> None:
         self.asked = None
+        self._models = ResolvedModels(None)
 
 
 def _material(content: Sequence[Any]) -> str:
@@ -117,18 +143,10 @@ def _material(content: Sequence[Any]) -> str:
     return "\n\n".join(f"# {title}\n{text}" for title, text in given)
 
 
-async def _structured(args: Any, asked: Asked, material: str) -> Validated:
-    """Ask the second model; partial objects are delivered as they come (B-381)."""
-    if not material.strip():
-        raise StructuredOutputError("the answer has no text")
-    reader = asked.reader()
-    await _listen(args, asked, material, reader)
-    return Validated(*asked.read(reader.text()))
-
-
-async def _listen(args: Any, asked: Asked, material: str, reader: JSONReader) -> None:
-    assert asked.model is not None
-    async with aclosing(consult(asked.model, _request(args, asked, material))) as reads:
+async def _listen(
+    args: Any, model: LanguageModel, request: ModelRequest, reader: JSONReader
+) -> None:
+    async with aclosing(consult(model, request)) as reads:
         async for read in reads:
             for chunk in read:
                 if chunk.type == "text-delta" and reader.feed(clean_text(chunk.payload.text)):
@@ -141,6 +159,8 @@ def _request(args: Any, asked: Asked, material: str) -> ModelRequest:
     task = asked.instructions or _TASK
     if asked.injects:
         task = f"{task}\n\n{asked.told()}"
+    if _MISFIT in args.state:
+        task = f"{task}\n\nWhat you wrote before was rejected: {args.state[_MISFIT]}."
     settings: Any = dict(asked.options.get("model_settings") or {})
     return ModelRequest(
         prompt=[
