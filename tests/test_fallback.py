@@ -240,9 +240,144 @@ def test_lists_that_cannot_work(models: Any, problem: str) -> None:
         resolve_model(models)
 
 
-async def test_an_unknown_id_is_told_whatever_stands_before_it() -> None:
+@pytest.fixture
+def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "GROQ_API_KEY",
+        "GROQ_BASE_URL",
+        "AZURE_BASE_URL",
+        "AZURE_OPENAI_ENDPOINT",
+        "AZURE_OPENAI_API_KEY",
+        "AZURE_API_KEY",
+        "OPENAI_API_KEY",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    register_provider("needs-a-package", _incomplete)
+
+
+def _incomplete(name: str) -> Any:
+    raise ConfigurationError("provider 'needs-a-package' needs the package 'elsewhere'")
+
+
+CANNOT: list[Any] = [
+    ("nobody/x", "nobody/x", "no provider 'nobody'"),
+    ("no-slash", "no-slash", "an id has the form provider/model"),
+    ("azure/x", "azure/x", "set AZURE_OPENAI_ENDPOINT"),
+    ("groq/openai/x", "groq/openai/x", "set the environment variable GROQ_API_KEY"),
+    ("pydantic-ai/openai:x", "pydantic-ai/openai:x", "pydantic-ai"),
+    ("needs-a-package/x", "needs-a-package/x", "needs the package"),
+    ({"id": "acme/x"}, "acme/x", "needs 'id' and 'url'"),
+    ({"model": {"id": "acme/x", "adress": "x"}}, "acme/x", "needs 'id' and 'url'"),
+    (["nobody/x", "azure/x"], "nobody/x", "none of the models in the list can be set up"),
+    ([], "list", "one that is enabled"),
+]
+
+
+@pytest.mark.parametrize(("entry", "name", "reason"), CANNOT)
+async def test_what_cannot_be_set_up_is_passed_over(
+    nothing_set: None, entry: Any, name: str, reason: str
+) -> None:
+    for models in ([entry, says()], [refuses(400), entry, says()]):
+        result = await Agent(id="a", model=models).generate("Hi")
+        assert result.text == "Hello"
+        told = result.warnings[-1]["message"]
+        assert told.startswith(f"{name} cannot be set up: ")
+        assert reason in told
+
+
+async def test_it_is_told_in_the_log_though_another_one_answers(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Once: a misspelt id would be found when it is needed, and no sooner."""
+    agent = Agent(id="a", model=[says(), "nobody/x"])
+    for _ in range(2):
+        assert (await agent.generate("Hi")).warnings == []
+    assert [record.args[0] for record in caplog.records] == ["nobody/x"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("models", "reasons"),
+    [
+        (["groq/x", "nobody/y"], ["groq/x: no key", "nobody/y: unknown model id"]),
+        (["azure/x", ["nobody/y", "nobody/z"]], ["azure/x: ", "nobody/y", "nobody/z"]),
+    ],
+)
+async def test_when_nobody_can_be_set_up_that_is_the_error(
+    nothing_set: None, models: Any, reasons: list[str]
+) -> None:
+    with pytest.raises(ConfigurationError, match="none of the models in the list") as caught:
+        await Agent(id="a", model=models).generate("Hi")
+    assert [reason for reason in reasons if reason not in str(caught.value)] == []
+
+
+async def test_one_alone_that_cannot_be_set_up_is_told_as_it_is() -> None:
     with pytest.raises(UnknownModelError):
-        await Agent(id="a", model=[says(), "nobody/x"]).generate("Hi")
+        resolve_model(["nobody/x"])
+
+
+async def failing(models: Any) -> tuple[BaseException | None, list[str], tuple[str, str]]:
+    """The error, the warnings, and who was named last."""
+    run = await Agent(id="a", model=models).stream("Hi")
+    chunks = await collect(run.full_stream)
+    last = chunks[-1].payload.metadata["modelMetadata"]
+    warnings = [warning["message"] for warning in await run.warnings]
+    assert [c.type for c in chunks] == ["start", "step-start", "error", "step-finish", "finish"]
+    return run.error, warnings, (last["modelProvider"], last["modelId"])
+
+
+async def test_when_nobody_answers_the_record_says_who_was_asked() -> None:
+    """And whose the error is."""
+    error, warnings, named = await failing([refuses(500), refuses(401, name="b")])
+    assert isinstance(error, APICallError)
+    assert error.status_code == 401
+    assert warnings == ["first/one did not answer: not now"]
+    assert named == ("first", "b")
+
+
+async def test_the_error_is_that_of_the_last_one_that_could_be_asked(nothing_set: None) -> None:
+    error, warnings, named = await failing(["nobody/x", refuses(500), "groq/x"])
+    assert isinstance(error, APICallError)
+    assert [warning.partition(": ")[0] for warning in warnings] == [
+        "nobody/x cannot be set up",
+        "groq/x cannot be set up",
+    ]
+    assert named == ("first", "one")
+
+
+async def test_a_list_in_a_list_counts_as_its_entries() -> None:
+    """Each is named, and asked again, by itself."""
+    one, two = refuses(500), refuses(500, name="b")
+    models = [{"model": [one, {"model": two, "max_retries": 0}], "max_retries": 2}, says()]
+    result = await Agent(id="a", model=models).generate("Hi")
+    assert [warning["message"] for warning in result.warnings] == [
+        "first/one did not answer: not now",
+        "first/b did not answer: not now",
+    ]
+    assert (len(one.calls), len(two.calls)) == (3, 1)
+
+
+async def test_a_model_that_repeats_calls_itself_is_told_how_often() -> None:
+    class Repeats(ScriptedModel):
+        repeats_calls = True
+
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[Any, None]:
+            allowed.append(request.max_retries)
+            async for read in super().stream(request):
+                yield read
+
+    allowed: list[int] = []
+    one = Repeats([APICallError("not now", status_code=500, is_retryable=True)])
+    result = await Agent(id="a", model=[{"model": one, "max_retries": 2}, says()]).generate("Hi")
+    assert (result.text, len(one.calls), allowed) == ("Hello", 1, [2])
+
+
+@pytest.mark.parametrize(("asked", "calls"), [("120", 1), ("0", 3)])
+async def test_who_asks_for_a_long_pause_is_left_for_the_next_one(asked: str, calls: int) -> None:
+    error = APICallError("later", is_retryable=True, response_headers={"Retry-After": asked})
+    first = ScriptedModel([error])
+    models = [{"model": first, "max_retries": 2}, says()]
+    result = await asyncio.wait_for(Agent(id="a", model=models).generate("Hi"), 5)
+    assert (result.text, len(first.calls)) == ("Hello", calls)
 
 
 def test_only_what_all_of_them_fetch_is_left_to_them() -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeGuard, cast, runtime_checkable
 
 from msgspec import Struct
 
 from .abort_signal import AbortSignal
 from .addresses import public_url
 from .errors import ConfigurationError, UnknownModelError
-from .fallback import FallbackEntry, FallbackModel
+from .fallback import FallbackEntry, FallbackModel, UnavailableModel
 
 if TYPE_CHECKING:
     from .chunks import Chunk
@@ -28,6 +29,8 @@ __all__ = [
     "resolve_model",
     "spec_name",
 ]
+
+_log = logging.getLogger("procession")
 
 Prompt = list[dict[str, Any]]
 """The provider prompt: `{role, content, providerOptions?}` entries, plain data (R-353 to R-398)."""
@@ -140,8 +143,9 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
 ModelSpec = LanguageModel | ModelConfig | str | Mapping[str, Any] | Sequence[Any]
 """What stands for a model: an object, a config, an id, or a mapping with `id` and `url`.
 
-A list of these is asked in order until one answers. An entry may also be a mapping with `model`,
-and if need be `max_retries` (how often it is asked again) and `enabled`.
+A list of these is asked in order until one answers; what cannot be set up is passed over. An entry
+may also be a mapping with `model`, and if need be `max_retries` (how often it is asked again) and
+`enabled`.
 """
 
 ModelChoice = ModelSpec | Callable[..., Any]
@@ -188,14 +192,22 @@ def resolve_model(spec: ModelSpec) -> LanguageModel:
     if isinstance(spec, str):
         return _resolve_id(spec)
     if isinstance(spec, list | tuple):
-        return FallbackModel([entry for given in spec for entry in _entries(given)])
+        return _fallback(spec)
     if isinstance(spec, Mapping):
         spec = _config_of(spec)
     if isinstance(spec, ModelConfig):
         return _compatible(spec)
-    if callable(getattr(spec, "stream", None)) and hasattr(spec, "model_id"):
-        return cast("LanguageModel", spec)
-    raise ConfigurationError(
+    if _is_model(spec):
+        return spec
+    raise _no_model(spec)
+
+
+def _is_model(spec: object) -> TypeGuard[LanguageModel]:
+    return callable(getattr(spec, "stream", None)) and hasattr(spec, "model_id")
+
+
+def _no_model(spec: object) -> ConfigurationError:
+    return ConfigurationError(
         f"not a model: {type(spec).__name__}. Give an id such as 'openai/gpt-5', a ModelConfig, "
         f"or an object with provider, model_id and stream(request)"
     )
@@ -225,10 +237,16 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _entries(given: Any) -> Iterator[FallbackEntry]:
-    """The entry that an element of a list stands for; none where it is switched off."""
+def _fallback(given: Sequence[Any]) -> FallbackModel:
+    """The model of a list. An entry that cannot be set up is passed over when it is its turn."""
+    entries = [entry for element in given for entry in _entry(element)]
+    return FallbackModel([FallbackEntry(_available(spec), retries) for spec, retries in entries])
+
+
+def _entry(given: Any) -> Iterator[tuple[ModelSpec, int | None]]:
+    """The spec and the retries of an element of a list; none where it is switched off."""
     if not isinstance(given, Mapping) or "model" not in given:
-        yield FallbackEntry(resolve_model(cast("Any", given)))
+        yield _checked(given), None
         return
     options: dict[str, Any] = {
         "max_retries": None,
@@ -246,7 +264,24 @@ def _entries(given: Any) -> Iterator[FallbackEntry]:
             f"{sorted(map(str, cast('Mapping[Any, Any]', given)))}"
         )
     if options["enabled"]:
-        yield FallbackEntry(resolve_model(options["model"]), retries)
+        yield _checked(options["model"]), retries
+
+
+def _checked(spec: Any) -> ModelSpec:
+    """A spec, which must stand for a model; whether that can be set up is another question."""
+    if isinstance(spec, str | list | tuple | Mapping | ModelConfig) or _is_model(spec):
+        return cast("ModelSpec", spec)
+    raise _no_model(spec)
+
+
+def _available(spec: ModelSpec) -> LanguageModel:
+    """The model, or what tells at its turn that it cannot be set up, and why."""
+    try:
+        return resolve_model(spec)
+    except ConfigurationError as error:
+        name = spec_name(spec) or type(spec).__name__
+        _log.warning("a model of a list, %s, cannot be set up: %s", name, error)
+        return UnavailableModel(name, error)
 
 
 def _resolve_id(model: str) -> LanguageModel:
