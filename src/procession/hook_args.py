@@ -266,6 +266,8 @@ class ProcessAPIErrorArgs(HookArgs[M]):
 
     error: Exception = ABSENT
     """The original exception; an `APICallError` when a provider refused (R-236)."""
+    may_retry: bool = True
+    """Whether a retry would be granted; if not, the error is final whatever is answered (R-116)."""
     step_number: int = 0
     """0-based."""
     steps: list[StepResult] = ABSENT

@@ -174,6 +174,11 @@ class Processor(Generic[M]):
     """Whether `process_output_stream` gets `data-…` chunks too (R-004)."""
     on_violation: Callable[[ProcessorViolation], object] | None = None
     """Called for every abort of this processor; plain or async (R-005, R-184)."""
+    own_retries: int = 0
+    """Retries that this error processor brings along, for itself alone, in each call.
+
+    They are granted beyond `max_processor_retries`, unless that was set to 0 (R-214, R-220).
+    """
 
 
 class _Named(Protocol):
@@ -365,4 +370,7 @@ def _why_none(entry: Any) -> str | None:
     check_names(entry, _NAMES)
     if not any(callable(getattr(entry, hook, None)) for hook in HOOKS):
         return f"({name!r}) has none of the hooks {', '.join(HOOKS)}"
+    own: Any = getattr(entry, "own_retries", 0)
+    if type(own) is not int or own < 0:
+        return f"({name!r}) has own_retries={own!r:.40}: it must be a whole number, 0 or more"
     return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError, ProcessionError, TripWire
 from ..extension import tell_the_end
+from ..ids import new_id
 from ..messages import OPEN_CALLS, ErrorPart
 from ..output import FullOutput
 from ..records import clean_kept, clean_text, error_form
@@ -109,6 +110,8 @@ async def close_attempt(
             async for batch in delivered:
                 yield batch
     run.retry_count += 1
+    if step.reminded:
+        run.message_id = new_id()
     if step.wire is None:
         run.api_retry_count += 1
     else:

@@ -291,14 +291,14 @@ class Loop:
             async with aclosing(begin(run, step)) as begun:
                 async for batch in begun:
                     yield batch
-            if run.pipeline.process_api_error:
-                async with aclosing(ask_for_retry(run, step, error)) as written:
-                    async for batch in written:
-                        yield batch
+            async with aclosing(ask_for_retry(run, step, error)) as written:
+                async for batch in written:
+                    yield batch
         except TripWire as wire:
             block(run, step, wire)
             raise
-        if step.wants_retry and run.retry_count < run.retry_budget:
+        run.interruption.check()  # a hook may have waited, and heard of the stop
+        if step.wants_retry:
             following = self._again(step, take_back(run, step, None))
         else:
             following = self._fail(step, error)

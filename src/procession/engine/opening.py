@@ -158,7 +158,7 @@ async def continue_run(
 async def _set_up(agent: Agent, run: RunState, options: Mapping[str, Any]) -> None:
     """The processors of a run, and what depends on them."""
     run.pipeline = await _pipeline(agent, run, options)
-    run.retry_budget = _budget(agent, options, run.pipeline)
+    _set_budget(agent, run, options)
     run.step_chain = _step_chain(run.pipeline, options.get("prepare_step"))
 
 
@@ -273,14 +273,18 @@ async def _around(extension: Any, opening: Opening) -> Around:
     )
 
 
-def _budget(agent: Agent, options: Mapping[str, Any], pipeline: Pipeline) -> int:
-    """How many retries the call has, for all who may ask for one (R-212, R-213)."""
+def _set_budget(agent: Agent, run: RunState, options: Mapping[str, Any]) -> None:
+    """How many retries the call has, for all who may ask for one (R-212 to R-214)."""
     asked = options.get("max_processor_retries")
     if asked is None:
         asked = agent.max_processor_retries
-    if asked is not None:
-        return count("max_processor_retries", asked)
-    return DEFAULT_ERROR_RETRIES if pipeline.has_error_processors else 0
+    if asked is None:
+        run.retry_budget = DEFAULT_ERROR_RETRIES if run.pipeline.has_error_processors else 0
+    else:
+        run.retry_budget = count("max_processor_retries", asked)
+        run.forbids_retries = not asked
+    if run.own_retries:  # of a run that goes on
+        run.retry_budget += sum(run.own_retries.values())
 
 
 def _step_chain(pipeline: Pipeline, prepare: Callable[..., Any] | None) -> Chain:

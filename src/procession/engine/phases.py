@@ -24,6 +24,7 @@ from ..results import OutputResult
 from .asking import ModelFailure
 from .choices import copied, step_args
 from .delivery import batches, phase_of
+from .granting import error_links, grant, may_grant
 from .pipeline import Apply, Chain, fold
 from .returns import (
     apply_messages,
@@ -126,7 +127,8 @@ def _with_current(run: RunState, step: Step) -> list[StepResult]:
 async def ask_for_retry(run: RunState, step: Step, error: Exception) -> Batches:
     """`process_api_error`: the first processor that wants another call is the last one asked.
 
-    `step.wants_retry` says what came of it. An exception in a hook counts as "no" (R-117).
+    `step.wants_retry` says what came of it: whether it was granted. An exception in a hook counts
+    as "no" (R-117).
     """
     args = run.args(ProcessAPIErrorArgs)
     args.error, args.step_number, args.steps = error, step.number, list(run.steps)
@@ -136,15 +138,17 @@ async def ask_for_retry(run: RunState, step: Step, error: Exception) -> Batches:
         step.wants_retry = wants_retry(link, returned)
 
     writes = run.pipeline.process_api_error.writes
-    for link in run.pipeline.process_api_error:
+    for link in error_links(run):
+        args.may_retry = may_grant(run, link)
         try:
-            single = Chain.single(link, writes=writes)
+            single = Chain.single(link, writes=writes or link.may_write)
             async with aclosing(batches(run, run_chain(run, single, args, apply))) as written:
                 async for batch in written:
                     yield batch
         except Exception as problem:
             run.log_declined(link, problem)
         if step.wants_retry:
+            step.wants_retry = grant(run, link)
             return
 
 

@@ -22,13 +22,16 @@ async def send_signal(run: RunState, given: Any, writer: StreamWriter) -> Signal
     Raises `ProcessionError` when the run has ended.
 
     An equal transient signal that was sent before is taken out, so that one remains (R-723). After
-    the answer has begun, what follows goes into a message of its own (R-717).
+    the answer has begun, what follows goes into a message of its own (R-717); so does what another
+    attempt says after a failed call.
     """
     if run.settled:
         raise ProcessionError("the run has ended: no signal can be sent to it")
     signal = run.message_list.add_signal(given, "input")
     if run.between_steps and run.message_list.find(run.message_id) is not None:
         run.message_id = new_id()
+    if run.step is not None and run.step.failure is not None:
+        run.step.reminded = True
     if not run.in_loop or _hidden(run, signal):
         return signal
     kind = "data-user-message" if signal.type == "user" else "data-signal"

@@ -103,6 +103,10 @@ class RunState:
     """Rejected attempts of this run, whoever rejected them (R-182)."""
     api_retry_count: int
     """Those of them that error processors asked for."""
+    own_retries: dict[str, int] | None
+    """How often error processors were granted a retry of their own, by id (R-220)."""
+    forbids_retries: bool
+    """Whether the budget was set to none, so that nobody brings one of its own (R-214)."""
     steps: list[StepResult]
     """Accepted steps."""
     all_steps: list[StepResult]
@@ -180,9 +184,9 @@ class RunState:
         self.own_messages = set()
         self.ids_before = frozenset()
         self.usage = Usage()
-        self.halt = self.given = self.blocked = self.hook_error = None
+        self.halt = self.given = self.blocked = self.hook_error = self.own_retries = None
         self.answer = self.tripwire = self.error = None
-        self.final = self.concluded = self.parted = False
+        self.final = self.concluded = self.parted = self.forbids_retries = False
         self.raises = self.in_loop = self.between_steps = self.settled = self._counted = False
         self.status = "running"
         self.finish_reason = self.step = self.saved_system = self.on_release = None

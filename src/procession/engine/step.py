@@ -59,6 +59,8 @@ class Step:
     """The verdict that ended this attempt, if any."""
     failure: Exception | None
     """Why the model call failed, if it did."""
+    reminded: bool
+    """Whether a signal was sent after that: another attempt speaks behind it."""
     taken_back: bool
     """Whether the attempt was rejected: its parts have left the message list."""
     continues: bool
@@ -66,7 +68,7 @@ class Step:
     cut_short: bool
     """Whether another step would follow, had the caller not asked to stop."""
     wants_retry: bool
-    """Whether an error processor wants another call."""
+    """Whether an error processor wants another call, and is granted it."""
     recorded: bool
     """Whether the step stands in the run's steps already."""
     interrupted: bool
@@ -109,7 +111,7 @@ class Step:
         self.portion = self.replay = self.wire = self.choices = self.raw_response = None
         self.asked = self.started = self.from_cache = self.continues = self.cut_short = False
         self.wants_retry = self.recorded = self.taken_back = self.interrupted = False
-        self.failure = None
+        self.failure, self.reminded = None, False
         self.waits_for_client = self.had_outcome = False
         self.raw, self.outcomes, self.warnings, self.prompt = [], [], [], []
         self.request_info, self.headers = {}, {}

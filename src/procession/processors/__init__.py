@@ -2,9 +2,11 @@
 
 from ..prefill import PrefillErrorHandler
 from ..structured.second_model import StructuredOutputProcessor
+from .tool_call_filter import ToolCallFilter
 from .unicode import UnicodeNormalizer
 
 __all__ = [
     "StructuredOutputProcessor",
+    "ToolCallFilter",
     "UnicodeNormalizer",
 ]
