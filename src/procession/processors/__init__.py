@@ -6,6 +6,7 @@ from .tool_call_filter import ToolCallFilter
 from .unicode import UnicodeNormalizer
 
 __all__ = [
+    "PrefillErrorHandler",
     "StructuredOutputProcessor",
     "ToolCallFilter",
     "UnicodeNormalizer",
