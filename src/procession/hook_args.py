@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from msgspec import Struct
 
-from .errors import ConfigurationError, TripWire
+from .errors import ConfigurationError, InputError, TripWire
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from .abort_signal import AbortSignal
     from .chunks import Chunk, Usage
+    from .hold.piece import Piece
     from .message_list import MessageList
     from .messages import Message
     from .model import LanguageModel, ModelSettings, Prompt, ToolChoice
@@ -65,6 +67,13 @@ class ToolCallInfo(Struct, frozen=True, kw_only=True):
     tool_call_id: str
     args: Any
 
+
+_TEXT_OF = {
+    "text-delta": "text",
+    "reasoning-delta": "text",
+    "tool-call-delta": "args_text_delta",
+}
+"""Where the pieces of a block have their text."""
 
 ABSENT: Any = None
 """What does not apply in a hook is there all the same, as `None` (R-008)."""
@@ -284,6 +293,32 @@ class ProcessOutputStreamArgs(HookArgs[M]):
     """
     stream_parts: Sequence[Chunk] = ABSENT
     """All chunks of this run so far as they entered the chain, this one included (R-121)."""
+    piece: Piece | None = ABSENT
+    """What `part` holds, for a processor that has `watches`; `None` for a chunk of no lane."""
+    set_timer: Callable[[float], None] = ABSENT
+    """The engine's: how `flush_within` is heard."""
+
+    def with_text(self, text: str) -> Chunk:
+        """A copy of `part` with another text, whatever kind of lane it belongs to.
+
+        In tool arguments that is the plain text of a leaf: it is made JSON again for you. Raises
+        `InputError` when `part` is no piece of text, reasoning or tool arguments.
+        """
+        name = _TEXT_OF.get(self.part.type)
+        if name is None:
+            raise InputError(f"with_text: a chunk of type {self.part.type!r} has no text")
+        made = copy(self.part)
+        made.payload = copy(made.payload)
+        setattr(made.payload, name, text)
+        return made
+
+    def flush_within(self, seconds: float) -> None:
+        """Have the processor's `flush(state)` called in so many seconds, while the model is waited
+        for, unless it was called before (B-363). A time that is set already stands.
+
+        The model's stream may end first: then `flush` is called at once.
+        """
+        self.set_timer(seconds)
 
     @property
     def messages(self) -> list[Message]:

@@ -39,12 +39,13 @@ from .hook_args import (
     SystemMessage,
     ToolCallInfo,
 )
-from .hook_functions import check_names, near_name
+from .hook_functions import check_names, near_name, takes_one
 from .model import LanguageModel, ModelSettings, Prompt, ToolChoice
 from .tools import Tool
 
 if TYPE_CHECKING:
     from .chunks import Chunk
+    from .hold.piece import LaneKind, Watch
     from .message_list import MessageList
     from .messages import Message
 
@@ -81,7 +82,7 @@ OUTPUT_HOOKS = (
 )
 ERROR_HOOKS = ("process_api_error",)
 HOOKS = INPUT_HOOKS + OUTPUT_HOOKS + ERROR_HOOKS
-_NAMES = frozenset({*HOOKS, "on_violation", "process_data_parts"})
+_NAMES = frozenset({*HOOKS, "on_violation", "process_data_parts", "watches", "lanes", "flush"})
 """What the engine looks for on a processor, and what a misspelt attribute is compared with."""
 
 
@@ -174,6 +175,11 @@ class Processor(Generic[M]):
     """Whether `process_output_stream` gets `data-…` chunks too (R-004)."""
     on_violation: Callable[[ProcessorViolation], object] | None = None
     """Called for every abort of this processor; plain or async (R-005, R-184)."""
+    watches: Watch | Sequence[Watch] = ()
+    """What `process_output_stream` looks for: it is handed pieces that cut none of it apart, as
+    `args.piece` (B-132 to B-135). See `procession.hold`."""
+    lanes: Sequence[LaneKind] = ("text",)
+    """Where it is looked for: `text`, `reasoning`, `tool-arguments`."""
     own_retries: int = 0
     """Retries that this error processor brings along, for itself alone, in each call.
 
@@ -286,6 +292,8 @@ class FunctionProcessor:
     process_data_parts: bool = False
     on_violation: Callable[[ProcessorViolation], object] | None = None
     processor_index: int | None = None
+    watches: Watch | Sequence[Watch] = ()
+    lanes: Sequence[LaneKind] = ("text",)
 
     def __init__(self, id: str, hooks: Mapping[str, Callable[..., Any]]) -> None:
         self.id = id
@@ -299,6 +307,7 @@ class FunctionProcessor:
             self.process_output_step: Callable[[ProcessOutputStepArgs], Any]
             self.process_tool_result: Callable[[ProcessToolResultArgs], Any]
             self.process_output_result: Callable[[ProcessOutputResultArgs], Any]
+            self.flush: Callable[[dict[str, Any]], Any]
         for hook, function in hooks.items():
             setattr(self, hook, function)
 
@@ -317,9 +326,16 @@ def processor(
     process_output_result: Callable[[ProcessOutputResultArgs], Any] | None = None,
     process_data_parts: bool = False,
     on_violation: Callable[[ProcessorViolation], object] | None = None,
+    watches: Watch | Sequence[Watch] = (),
+    lanes: Sequence[LaneKind] = ("text",),
+    flush: Callable[[dict[str, Any]], Any] | None = None,
     **unknown: Never,
 ) -> FunctionProcessor:
     """A processor from one function (or several): `processor(process_output_stream=shout)`.
+
+    `watches` and `lanes` are those of `Processor`. `flush` is for a stream hook that holds chunks
+    back on its own: it is called with the processor's state when the model's stream has ended, and
+    the chunk that it returns, if any, goes on from there (B-364).
 
     `id` defaults to the name of the first function. Raises `ConfigurationError` when no hook is
     given, when there is no name to take, and for a keyword that is none of these.
@@ -336,6 +352,9 @@ def processor(
     made = FunctionProcessor(named, hooks)
     made.process_data_parts = process_data_parts
     made.on_violation = on_violation
+    made.watches, made.lanes = watches, lanes
+    if flush is not None:
+        made.flush = flush
     return made
 
 
@@ -373,4 +392,42 @@ def _why_none(entry: Any) -> str | None:
     own: Any = getattr(entry, "own_retries", 0)
     if type(own) is not int or own < 0:
         return f"({name!r}) has own_retries={own!r:.40}: it must be a whole number, 0 or more"
+    problem = _why_not_held(entry)
+    return None if problem is None else f"({name!r}) {problem}"
+
+
+def watches_of(processor: Any) -> tuple[Watch, ...]:
+    """What a processor's stream hook looks for; empty for most."""
+    watches: Any = getattr(processor, "watches", None)
+    if not watches:
+        return ()
+    return (watches,) if hasattr(watches, "release") else tuple(watches)
+
+
+def _why_not_held(entry: Any) -> str | None:
+    """What is wrong with `watches`, `lanes` or `flush`, if anything is."""
+    watches: Any = getattr(entry, "watches", None)
+    if watches:
+        if not hasattr(watches, "release") and not isinstance(watches, list | tuple):
+            return f"has watches of type {_kind(watches)}: give a watch, or a list of them"
+        for watch in watches_of(entry):
+            looks = getattr(watch, "look_behind", None)
+            if not callable(getattr(watch, "release", None)) or not isinstance(looks, int):
+                return (
+                    f"has {_kind(watch)} among its watches, which is none: use Literals, Pattern "
+                    "or Unit of procession.hold, or an object with look_behind and release"
+                )
+        lanes: Any = getattr(entry, "lanes", ())
+        if not isinstance(lanes, list | tuple) or not lanes or not _LANES.issuperset(lanes):  # pyright: ignore[reportUnknownArgumentType]
+            return f"has lanes={lanes!r:.60}: give a list of {', '.join(sorted(_LANES))}"
+    flush: Any = getattr(entry, "flush", None)
+    if callable(getattr(entry, "process_output_stream", None)) and flush is not None:
+        if not callable(flush) or not takes_one(flush):
+            return (
+                "has a flush that is not the engine's to call: flush(state) returns what "
+                "process_output_stream has held back; give another method another name"
+            )
     return None
+
+
+_LANES = frozenset({"text", "reasoning", "tool-arguments"})

@@ -30,7 +30,7 @@ _HIDING = frozenset(
 """What can reach the argument, or name an attribute of it, without its name in the code."""
 
 
-_METHODS = frozenset({"abort", "handed", "show", "renew"})
+_METHODS = frozenset({"abort", "handed", "show", "renew", "with_text", "flush_within"})
 
 
 def may_write(hook: Callable[..., Any]) -> bool:
