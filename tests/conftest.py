@@ -1,6 +1,7 @@
 """What holds for every test: nothing leaves this machine, and no key of its user is seen."""
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from ipaddress import ip_address
@@ -25,6 +26,13 @@ def clean_environment() -> Iterator[None]:
             if name.upper().endswith(PRIVATE):
                 patch.delenv(name)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c_is_heard() -> None:
+    """A shell that runs the suite in the background has Ctrl-C ignored, in all children too."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

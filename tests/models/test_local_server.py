@@ -54,9 +54,6 @@ asyncio.run(server.start())
 TELLS = f"{PARENT}print(server.url, flush=True)"
 
 WAITS = f"""{PARENT}
-import signal
-# Whoever runs the tests in the background has had it ignored, and passes that on.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     print(server.url, flush=True)
     time.sleep(60)
