@@ -84,6 +84,9 @@ class ProcessorError(ProcessionError):
 class ModelError(ProcessionError):
     """A model's answer that cannot be used, for example a stream that broke off."""
 
+    cause: Any = None
+    """What a model of one's own reported, if that was plain data and no exception."""
+
 
 class APICallError(ModelError):
     """A provider refused or failed a call (R-236).

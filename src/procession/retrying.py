@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from .errors import APICallError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from .retry_after import asked_pause
 
 __all__ = ["Retries"]
 
@@ -33,21 +29,8 @@ class Retries:
         """Seconds to wait before another try, or `None` when the error is to stand."""
         if self._left <= 0 or not (isinstance(error, APICallError) and error.is_retryable):
             return None
-        pause = _asked_pause(error)
-        if pause is None:
-            pause = self._pause
+        asked = asked_pause(error.response_headers)
+        pause = self._pause if asked is None else min(asked, LONGEST_ASKED_PAUSE)
         self._left -= 1
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
         return pause
-
-
-def _asked_pause(error: APICallError) -> float | None:
-    """What the provider's `Retry-After` asks for, in seconds, within reason."""
-    headers: Mapping[str, Any] = error.response_headers or {}
-    asked = {key.lower(): value for key, value in headers.items()}.get("retry-after")
-    try:
-        seconds = -1.0 if asked is None else float(asked)
-    except (TypeError, ValueError):
-        return None
-    # Not a number compares as neither.
-    return min(seconds, LONGEST_ASKED_PAUSE) if seconds >= 0 else None

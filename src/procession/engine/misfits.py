@@ -45,7 +45,9 @@ def as_exception(error: Any) -> Exception:
         return error
     said: Any = cast("dict[str, Any]", error).get("message") if isinstance(error, dict) else None
     told = said or cast("Any", error) or "the model reported an error, without a word on it"
-    return ModelError(str(told))
+    made = ModelError(str(told))
+    made.cause = error
+    return made
 
 
 def chunk_problem(chunk: Any) -> str | None:

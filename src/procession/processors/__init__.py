@@ -2,12 +2,18 @@
 
 from ..prefill import PrefillErrorHandler
 from ..structured.second_model import StructuredOutputProcessor
+from .stream_error_retry import RetryMatcher, StreamErrorRetryProcessor
 from .tool_call_filter import ToolCallFilter
+from .transient_errors import is_bad_request_error, is_retryable_openai_responses_stream_error
 from .unicode import UnicodeNormalizer
 
 __all__ = [
     "PrefillErrorHandler",
+    "RetryMatcher",
+    "StreamErrorRetryProcessor",
     "StructuredOutputProcessor",
     "ToolCallFilter",
     "UnicodeNormalizer",
+    "is_bad_request_error",
+    "is_retryable_openai_responses_stream_error",
 ]
