@@ -1,0 +1,282 @@
+"""Guards that find regions in plain text, and block, replace, report or take out what holds them.
+
+A guard says what it finds, and what replaces it; where texts come from, and what becomes of them
+under each strategy (B-032 to B-034), is here.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from copy import copy
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
+
+from msgspec import Struct
+
+from ..chunks import BlockPayload
+from .builtin import BuiltIn
+from .in_turn import Work, done
+from .let_through import LetThrough
+from .message_leaves import leaves_of, with_leaves
+from .regions import Found, Region, merged, replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from ..chunks import Chunk
+    from ..hold import Piece
+    from ..hook_args import ProcessInputArgs, ProcessOutputResultArgs, ProcessOutputStreamArgs
+    from ..messages import Message
+    from ..processor import ProcessorViolation
+    from .let_through import Lane, Span
+    from .message_leaves import Leaf
+
+__all__ = ["Place", "Sighting", "TextGuard"]
+
+_log = logging.getLogger("procession")
+
+F = TypeVar("F", bound=Found)
+
+INPUT, STREAM, RESULT = "process_input", "process_output_stream", "process_output_result"
+LANES = ("text", "reasoning", "tool-arguments")
+
+
+class Place(Struct, frozen=True):
+    """Where something was found; for a chunk there is neither message nor part (B-007)."""
+
+    phase: str
+    message_id: str | None = None
+    part_index: int | None = None
+
+    def named(self) -> dict[str, Any]:
+        """The keys of a violation's detail that say so."""
+        named: dict[str, Any] = {"phase": self.phase}
+        if self.message_id is not None:
+            named["message_id"] = self.message_id
+        if self.part_index is not None:
+            named["part_index"] = self.part_index
+        return named
+
+
+class Sighting(Struct, Generic[F]):
+    """The regions found in one text. `offset` is where this text begins in its block."""
+
+    text: str
+    regions: list[Region[F]]
+    offset: int = 0
+
+
+class _Abort(Protocol):
+    def __call__(self, reason: str, *, metadata: Any) -> NoReturn: ...
+
+
+class TextGuard(BuiltIn, ABC, Generic[F]):
+    """Base of the guards. `strategy` is `block`, `redact`, `warn` or `filter`."""
+
+    lanes = LANES
+
+    def __init__(
+        self,
+        *,
+        strategy: str,
+        phases: tuple[str, ...] = (INPUT, STREAM, RESULT),
+        on_violation: Callable[[ProcessorViolation], object] | None = None,
+    ) -> None:
+        super().__init__(on_violation=on_violation)
+        self.strategy = strategy
+        self._phases = phases
+
+    # ── what a guard says ──────────────────────────────────────────────────────────────────────
+
+    @abstractmethod
+    def find(self, text: str, start: int = 0) -> Sequence[F]:
+        """What there is in the text from `start` on; what stands before it is context."""
+
+    @abstractmethod
+    def replacement(self, region: Region[F], text: str) -> str:
+        """What takes the place of a region, whose text is `text`."""
+
+    @abstractmethod
+    def reason(self, sightings: Sequence[Sighting[F]]) -> str:
+        """Why the run is blocked, in words for people, without what was found (B-031)."""
+
+    @abstractmethod
+    def block_metadata(self, place: Place, sightings: Sequence[Sighting[F]]) -> dict[str, Any]:
+        """What the tripwire carries; it reaches clients (B-007)."""
+
+    @abstractmethod
+    def detail(self, place: Place, sightings: Sequence[Sighting[F]]) -> dict[str, Any]:
+        """What `on_violation` is told when the run goes on (B-006)."""
+
+    def apart(self, leaves: Sequence[Leaf]) -> list[tuple[int | None, Sequence[int]]]:
+        """Which leaves of a message are reported together, and as which part: here all of them,
+        as the message (B-006)."""
+        return [(None, range(len(leaves)))]
+
+    def look(self, args: Any, place: Place, leaves: Sequence[Leaf]) -> Work[list[Sequence[F]]]:
+        """What there is in the texts of a message, leaf by leaf."""
+        return [self.find(leaf.text) for leaf in leaves]
+        yield  # a guard that asks someone waits here
+
+    # ── messages ───────────────────────────────────────────────────────────────────────────────
+
+    def process_input(self, args: ProcessInputArgs[Any]) -> Any:
+        """Look at every text of the messages that a model is about to get."""
+        if INPUT not in self._phases:
+            return None
+        return done(self._messages(args, INPUT, {}))
+
+    def process_output_result(self, args: ProcessOutputResultArgs[Any]) -> Any:
+        """Look at what the stream did not bring: what others have added or changed since."""
+        if RESULT not in self._phases:
+            return None
+        return done(self._messages(args, RESULT, self._seen(args.state).texts()))
+
+    def _messages(
+        self, args: Any, phase: str, settled: Mapping[str, Sequence[Span]]
+    ) -> Work[list[Message] | None]:
+        given: list[Message] = args.messages
+        kept: list[Message] = []
+        for message in given:
+            made = yield from self._message(args, message, phase, settled)
+            if made is not None:
+                kept.append(made)
+        same = len(kept) == len(given) and all(a is b for a, b in zip(kept, given, strict=True))
+        return None if same else kept
+
+    def _message(
+        self, args: Any, message: Message, phase: str, settled: Mapping[str, Sequence[Span]]
+    ) -> Work[Message | None]:
+        """The message as it goes on; `None`: it does not."""
+        whole = phase == INPUT  # what tools gave is input, never an answer
+        leaves = leaves_of(message, results=whole)
+        if not leaves:
+            return message
+        found = yield from self.look(args, Place(phase, message.id), leaves)
+        seen = [
+            Sighting(leaf.text, _unsettled(merged(there), settled.get(leaf.text, ())))
+            for leaf, there in zip(leaves, found, strict=True)
+        ]
+        if not any(sighting.regions for sighting in seen):
+            return message
+        for part, group in self.apart(leaves):
+            together = [seen[i] for i in group if seen[i].regions]
+            if together:
+                yield from self._tell(args.abort, Place(phase, message.id, part), together)
+        if self.strategy == "filter":
+            return None
+        if self.strategy != "redact":
+            return message
+        texts = (replaced(sight.text, sight.regions, self.replacement) for sight in seen)
+        return with_leaves(message, texts, self.redacted_text, results=whole)
+
+    def redacted_text(self, text: str) -> str:
+        """A text with all that is found in it replaced."""
+        return replaced(text, merged(self.find(text)), self.replacement)
+
+    def _tell(self, abort: _Abort, place: Place, seen: Sequence[Sighting[F]]) -> Work[None]:
+        if self.strategy == "block":
+            abort(self.reason(seen), metadata=self.block_metadata(place, seen))
+        waiting = self._report(place, seen)
+        if waiting is not None:
+            yield waiting
+
+    def _report(self, place: Place, seen: Sequence[Sighting[F]]) -> Awaitable[None] | None:
+        reason = self.reason(seen)
+        if self.strategy == "warn":
+            _log.warning("%s, in %s: %s", self.id, place.phase, reason)
+        return self.report(reason, self.detail(place, seen))
+
+    # ── the stream ─────────────────────────────────────────────────────────────────────────────
+
+    # Nothing that it calls is handed `args`: the engine keeps earlier chunks for those who may ask.
+    def process_output_stream(self, args: ProcessOutputStreamArgs[Any]) -> Any:
+        """Look at a piece of text that no match reaches out of, with what came before it."""
+        if STREAM not in self._phases:
+            return args.part
+        piece = args.piece
+        if piece is None:
+            return self._passed_by(args.part, args.state)
+        lane = self._seen(args.state).lane(piece)
+        sighting = self._sighting(piece, lane)
+        if not sighting.regions:
+            lane.let(piece.text)
+            return args.part
+        if self.strategy == "block":
+            first = [Sighting(sighting.text, sighting.regions[:1], sighting.offset)]
+            args.abort(self.reason(first), metadata=self.block_metadata(Place(STREAM), first))
+        text = self._let_through(piece, sighting, lane)
+        part: Chunk | None = args.part
+        if text != piece.text:
+            gone = not text and piece.kind != "tool-arguments"  # a leaf keeps its place
+            part = None if gone else args.with_text(text)
+        told = self._report(Place(STREAM), [sighting])
+        return part if told is None else _after(told, part)
+
+    def _sighting(self, piece: Piece, lane: Lane) -> Sighting[F]:
+        before = len(piece.before)
+        text = piece.before + piece.text
+        regions = merged(self.find(text, before))
+        offset, lane.come = lane.come - before, lane.come + len(piece.text)
+        return Sighting(text, regions, offset)
+
+    def _let_through(self, piece: Piece, sighting: Sighting[F], lane: Lane) -> str:
+        """What is left of a piece; under `filter` a piece is a sentence, and all of it goes."""
+        at = len(piece.before)
+        if self.strategy == "filter":
+            lane.changed = True
+            lane.settled.append((lane.length, lane.length))
+            return ""
+        pieces: list[str] = []
+        size = lane.length
+        for region in sighting.regions:
+            kept = sighting.text[region.start : region.end]
+            made = kept if self.strategy == "warn" else self.replacement(region, kept)
+            lane.changed = lane.changed or made != kept
+            pieces += sighting.text[at : region.start], made
+            begin = size + region.start - at
+            size = begin + len(made)
+            lane.settled.append((begin, size))
+            at = region.end
+        text = "".join([*pieces, sighting.text[at:]])
+        lane.let(text)
+        return text
+
+    def _passed_by(self, part: Chunk, state: dict[str, Any]) -> Chunk:
+        if not self._seen(state).pass_by(part):
+            return part
+        # A signature vouches for words that nobody gets.
+        bare = copy(part)
+        bare.payload = BlockPayload(id=part.payload.id)
+        return bare
+
+    def _seen(self, state: dict[str, Any]) -> LetThrough:
+        # The state is shared by all that have the same id; what was let through is not.
+        key = f"__seen-{id(self):x}"
+        seen = state.get(key)
+        if seen is None:
+            seen = state[key] = LetThrough()
+        return seen
+
+
+def _unsettled(regions: list[Region[F]], settled: Sequence[Span]) -> list[Region[F]]:
+    """Without the regions that touch a place where the stream was dealt with already: a
+    replacement is not replaced, and what was reported is not reported again."""
+    if not settled:
+        return regions
+    left: list[Region[F]] = []
+    for region in regions:
+        last = bisect_right(settled, region.end, key=_begin) - 1  # begins before the region ends
+        if last < 0 or settled[last][1] < region.start:
+            left.append(region)
+    return left
+
+
+def _begin(span: Span) -> int:
+    return span[0]
+
+
+async def _after(told: Awaitable[None], part: Chunk | None) -> Chunk | None:
+    await told
+    return part
