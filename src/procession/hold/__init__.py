@@ -7,9 +7,10 @@ ever cut apart.
 
 from __future__ import annotations
 
+from .held import WITHHELD, Held
 from .literals import Literals
 from .pattern import Pattern
 from .piece import LANES, Piece, Watch
 from .unit import Unit
 
-__all__ = ["LANES", "Literals", "Pattern", "Piece", "Unit", "Watch"]
+__all__ = ["LANES", "WITHHELD", "Held", "Literals", "Pattern", "Piece", "Unit", "Watch"]

@@ -1,0 +1,266 @@
+"""What stands in front of the hook of a processor with watches: one for each run and processor."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from .arguments import WITHHELD, Arguments, collect
+from .lane import Lane, Rules
+from .piece import Piece
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from ..chunks import Chunk
+    from ..hook_args import ProcessOutputStreamArgs
+    from .piece import LaneKind, Watch
+
+    Args = ProcessOutputStreamArgs[Any]
+    Work = Generator[tuple[Chunk, Piece | None], Any, list[Any]]
+    """Yields what the hook is called with, is sent what it returned; returns what came of it."""
+
+__all__ = ["WITHHELD", "Held"]
+
+_PIECES: dict[str, LaneKind] = {"text-delta": "text", "reasoning-delta": "reasoning"}
+_BORDERS = {
+    "text-start": "text-delta",
+    "text-end": "text-delta",
+    "reasoning-start": "reasoning-delta",
+    "reasoning-end": "reasoning-delta",
+}
+_CALLS = frozenset({"tool-call-delta", "tool-call-input-streaming-end", "tool-call"})
+
+
+class Held:
+    """Calls a hook with what its watches let go; keeps the rest.
+
+    `hook` is what the engine calls in the hook's place, `end` when the model's stream has ended.
+    Nothing that is held back leaves in any other way.
+    """
+
+    __slots__ = (
+        "_arguments",
+        "_awaits",
+        "_hook",
+        "_kinds",
+        "_lanes",
+        "_open",
+        "_rules",
+        "_said",
+        "_step",
+        "hook",
+    )
+
+    def __init__(
+        self,
+        hook: Callable[[Any], Any],
+        watches: Sequence[Watch],
+        lanes: Sequence[str],
+        *,
+        awaits: bool,
+        disguised: Callable[[str, Any, Any], None] | None = None,
+    ) -> None:
+        self._hook = hook
+        self._awaits = awaits
+        self.hook: Callable[[Any], Any] = self._awaited if awaits else self._plain
+        self._rules = Rules(watches)
+        self._kinds = {kind: lane for kind, lane in _PIECES.items() if lane in lanes}
+        self._open: dict[str, dict[str, Lane]] = {kind: {} for kind in self._kinds}
+        """The lanes under way, by the type of their chunks and the id of their block."""
+        self._lanes: list[Lane] = []
+        """All that have not been let go, in the order in which they began."""
+        self._arguments = Arguments(self._rules, disguised) if "tool-arguments" in lanes else None
+        self._said: list[tuple[int, str, str]] = []
+        """With the unit `end`: what was said, each with its step and the kind of its lane."""
+        self._step = 0
+
+    def begin(self, step: int) -> None:
+        """An attempt at a step begins; what one before has left is forgotten."""
+        self._step = step
+        self._lanes.clear()
+        for lanes in self._open.values():
+            lanes.clear()
+        if self._arguments is not None:
+            self._arguments.clear()
+        self._said = [entry for entry in self._said if entry[0] < step]
+
+    # ── calling the hook ───────────────────────────────────────────────────────────────────────
+
+    def _plain(self, args: Args) -> Any:
+        """In the place of a plain hook."""
+        part = args.part
+        lanes = self._open.get(part.type)
+        if lanes is None:
+            work = self._work(part)
+            if work is not None:
+                return self._done(args, work)
+            args.piece = None
+            return self._hook(args)
+        text = part.payload.text
+        lane = lanes.get(part.payload.id) or self._lane(part)
+        if not text:
+            args.piece = None
+            return self._hook(args)
+        lane.note(part, len(text))
+        released = lane.take(text)
+        if not released:
+            return WITHHELD
+        if self._rules.splits:
+            return self._done(args, self._leaving(lane, released, part))
+        self._prepare(args, lane, released, part)
+        return self._hook(args)
+
+    async def _awaited(self, args: Args) -> Any:
+        """In the place of an async hook."""
+        part = args.part
+        lanes = self._open.get(part.type)
+        if lanes is None:
+            work = self._work(part)
+            if work is not None:
+                return await self._continued(args, work)
+            args.piece = None
+            return await self._hook(args)
+        text = part.payload.text
+        lane = lanes.get(part.payload.id) or self._lane(part)
+        if not text:
+            args.piece = None
+            return await self._hook(args)
+        lane.note(part, len(text))
+        released = lane.take(text)
+        if not released:
+            return WITHHELD
+        if self._rules.splits:
+            return await self._continued(args, self._leaving(lane, released, part))
+        self._prepare(args, lane, released, part)
+        return await self._hook(args)
+
+    def end(self, args: Args) -> Any:
+        """The model's stream has ended: whatever is left leaves, as if a hook had returned it."""
+        work = self._last()
+        return self._continued(args, work) if self._awaits else self._done(args, work)
+
+    def _done(self, args: Args, work: Work) -> Any:
+        """Call a plain hook as often as `work` wants; an awaitable that it returns is waited for
+        in what this returns.
+        """
+        try:
+            args.part, args.piece = next(work)
+            while True:
+                returned = self._hook(args)
+                if args.verdict is not None:
+                    return returned
+                if returned is not None and inspect.isawaitable(returned):
+                    return self._continued(args, work, returned)
+                args.part, args.piece = work.send(returned)
+        except StopIteration as end:
+            return _outcome(end.value)
+
+    async def _continued(self, args: Args, work: Work, returned: Any = WITHHELD) -> Any:
+        try:
+            if returned is WITHHELD:
+                args.part, args.piece = next(work)
+                returned = self._hook(args)
+            while True:
+                if inspect.isawaitable(returned):
+                    returned = await returned
+                if args.verdict is not None:
+                    return returned
+                args.part, args.piece = work.send(returned)
+                returned = self._hook(args)
+        except StopIteration as end:
+            return _outcome(end.value)
+
+    # ── text and reasoning ─────────────────────────────────────────────────────────────────────
+
+    def _lane(self, part: Chunk) -> Lane:
+        kind, id = part.type, part.payload.id
+        lane = self._open[kind][id] = Lane(self._rules, _PIECES[kind], id, part)
+        self._lanes.append(lane)
+        return lane
+
+    def _prepare(self, args: Args, lane: Lane, released: str, part: Chunk) -> None:
+        """The usual case: one piece, in the chunk that has let it go."""
+        args.piece = Piece(released, lane.before, lane.kind, lane.id, False)
+        lane.leave(released)
+        carrier = lane.carrier(len(released))
+        if carrier is not None:
+            args.part = part = carrier
+        if part.payload.text is not released:
+            part.payload.text = released
+
+    def _leaving(
+        self, lane: Lane, text: str, part: Chunk | None = None, *, is_last: bool = False
+    ) -> Work:
+        """Let go of `text`, portion by portion."""
+        results: list[Any] = []
+        portions = lane.portions(text)
+        for number, portion in enumerate(portions, 1):
+            chunk = lane.carrier(len(portion))
+            if chunk is None:
+                chunk = part if part is not None and number == len(portions) else lane.fresh()
+            chunk.payload.text = portion
+            before = self._all_said(lane) if self._rules.keeps_all else lane.before
+            last = is_last and number == len(portions)
+            returned = yield chunk, Piece(portion, before, lane.kind, lane.id, last)
+            lane.leave(portion)
+            if self._rules.keeps_all:
+                self._said.append((self._step, lane.kind, portion))
+            collect(results, returned)
+        return results
+
+    def _all_said(self, lane: Lane) -> str:
+        return "".join(text for _, kind, text in self._said if kind == lane.kind)
+
+    def _work(self, part: Chunk) -> Work | None:
+        """What is to be done for a chunk that is no piece of text; `None`: nothing but pass it."""
+        kind = part.type
+        piece = _BORDERS.get(kind)
+        if piece is not None and piece in self._open:
+            lane = self._open[piece].get(part.payload.id)
+            if lane is not None:
+                return self._border(part, lane)
+        elif kind in _CALLS and self._arguments is not None:
+            return self._arguments.work(part)
+        return None
+
+    def _border(self, part: Chunk, lane: Lane) -> Work:
+        """A block ends; or begins, though one of its id has not ended, or has to wait."""
+        begins = part.type.endswith("-start")
+        if self._rules.waits_for_end:
+            if begins:
+                self._lane(lane.fresh()).opening = part
+            else:
+                lane.closing = part
+            return [WITHHELD]
+            yield  # a generator all the same
+        del self._open[_BORDERS[part.type]][lane.id]
+        self._lanes.remove(lane)
+        results: list[Any] = []
+        if not lane.is_empty:
+            results = yield from self._leaving(lane, lane.rest(), is_last=True)
+        collect(results, (yield part, None))
+        return results
+
+    def _last(self) -> Work:
+        results: list[Any] = []
+        lanes, self._lanes = self._lanes, []
+        for open_lanes in self._open.values():
+            open_lanes.clear()
+        for lane in lanes:
+            if lane.opening is not None:
+                collect(results, (yield lane.opening, None))
+            if not lane.is_empty:
+                results += yield from self._leaving(lane, lane.rest(), is_last=True)
+            if lane.closing is not None:
+                collect(results, (yield lane.closing, None))
+        if self._arguments is not None:
+            results += yield from self._arguments.last()
+        return results
+
+
+def _outcome(results: list[Any]) -> Any:
+    """What several calls of a hook have come to, as if it had returned it for one chunk."""
+    if len(results) > 1:
+        return [result for result in results if result is not WITHHELD]
+    return results[0] if results else None

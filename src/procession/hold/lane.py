@@ -1,0 +1,255 @@
+"""One lane of a stream: the text of a block, or a leaf of tool arguments, that is held back."""
+
+from __future__ import annotations
+
+from collections import deque
+from copy import copy
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..chunks import Chunk
+    from .piece import LaneKind, Watch
+
+__all__ = ["Lane", "Rules"]
+
+LONG = 1024
+"""From how many held characters on the watches are not asked for every chunk."""
+
+
+class Rules:
+    """The watches of one processor, put together; the same for all of its lanes."""
+
+    __slots__ = (
+        "is_one",
+        "keeps_all",
+        "look_behind",
+        "release",
+        "splits",
+        "stirs",
+        "waits_for_end",
+        "whole",
+    )
+
+    def __init__(self, watches: Sequence[Watch]) -> None:
+        names = {getattr(watch, "name", None) for watch in watches if hasattr(watch, "is_whole")}
+        self.keeps_all = "end" in names
+        self.waits_for_end = self.keeps_all or "step" in names
+        """Whether texts leave when the model's stream has ended, not when their block has."""
+        self.whole = self.waits_for_end or "part" in names
+        """Whether nothing of a lane leaves before it has ended."""
+        self.look_behind = max(watch.look_behind for watch in watches)
+        self.release: Callable[[str, int, int], int] = _agreed(watches)
+        self.splits = _methods(watches, "split") if "sentence" in names and not self.whole else []
+        self.stirs = _methods(watches, "stirs")
+        self.is_one = len(watches) == 1
+
+
+def _methods(watches: Sequence[Any], name: str) -> list[Callable[..., Any]]:
+    return [getattr(watch, name) for watch in watches if hasattr(watch, name)]
+
+
+def _agreed(watches: Sequence[Watch]) -> Callable[[str, int, int], int]:
+    """Where all watches let go: each is asked until none wants less than the others."""
+    releases = [watch.release for watch in watches]
+
+    def release(text: str, start: int, limit: int) -> int:
+        while True:
+            asked = limit
+            for one in releases:
+                found = one(text, start, limit)
+                limit = found if start <= found <= limit else start if found < start else limit
+            if limit == asked or limit == start or len(releases) == 1:
+                return limit
+
+    return release
+
+
+class Lane:
+    """What is held back of one lane, what stands before it, and the chunks that it came in."""
+
+    __slots__ = (
+        "_came_in",
+        "_held",
+        "_late",
+        "_late_size",
+        "_left",
+        "_model",
+        "_rules",
+        "_taken",
+        "before",
+        "closing",
+        "id",
+        "kind",
+        "opening",
+    )
+
+    def __init__(self, rules: Rules, kind: LaneKind, id: str, model: Chunk) -> None:
+        self._rules = rules
+        self.kind: LaneKind = kind
+        self.id = id
+        self._model = _bare(model)
+        self.before = ""
+        """The last characters that have left, as many as the watches look behind."""
+        self.opening: Chunk | None = None
+        self.closing: Chunk | None = None
+        """The chunks of the block's borders, where they have to wait as well."""
+        self._held = ""
+        self._late: list[str] = []
+        """What has come since the watches were asked last."""
+        self._late_size = 0
+        self._taken = self._left = 0
+        self._came_in: deque[tuple[int, Chunk]] = deque()
+        """Where what is held back came in which chunk, if one of them says more than its text."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is held back."""
+        return self._taken == self._left
+
+    def take(self, text: str) -> str:
+        """Take in what has come; returns what may leave. `leave` says so, or keeps it."""
+        rules = self._rules
+        held = self._held
+        if rules.whole or len(held) > LONG:
+            self._late.append(text)
+            self._late_size += len(text)
+            if rules.whole or not self._is_worthwhile(text):
+                return ""
+            text = self._joined_late()
+        elif held:
+            text = held + text
+        before = self.before
+        start = len(before)
+        if start:
+            text = before + text
+        size = len(text)
+        point = rules.release(text, start, size)
+        if point == size:
+            self._held = ""
+            return text[start:] if start else text
+        self._held = text[point:]
+        return text[start:point]
+
+    def _is_worthwhile(self, new: str) -> bool:
+        """Whether to ask the watches again, which may have to look at all that is held back."""
+        if self._late_size * 8 >= len(self._held):
+            return True
+        return any(stirs(new) for stirs in self._rules.stirs)
+
+    def _joined_late(self) -> str:
+        text = "".join((self._held, *self._late))
+        self._late.clear()
+        self._late_size = 0
+        return text
+
+    def rest(self) -> str:
+        """All that is held back: the lane has ended."""
+        text = self._joined_late()
+        self._held = ""
+        return text
+
+    def portions(self, text: str) -> list[str]:
+        """`text`, which leaves, in the portions that the hook is to see one at a time."""
+        rules, size = self._rules, len(text)
+        if not rules.splits:
+            return [text]
+        cuts = {cut for split in rules.splits for cut in split(text, 0, size)}
+        borders = [0]
+        for cut in sorted(cuts - {size}):
+            if rules.is_one or self._may_cut(text, borders[-1], cut):
+                borders.append(cut)
+        borders.append(size)
+        return [text[a:b] for a, b in pairwise(borders)]
+
+    def _may_cut(self, text: str, start: int, cut: int) -> bool:
+        """Whether the other watches agree."""
+        before = len(self.before)
+        release = self._rules.release
+        return release(self.before + text, before + start, before + cut) == before + cut
+
+    def leave(self, text: str) -> None:
+        """A piece leaves: it is what stands before the next one."""
+        look = self._rules.look_behind
+        if look:
+            before = self.before + text
+            self.before = before[-look:] if len(before) > look else before
+
+    # ── the chunks it came in ──────────────────────────────────────────────────────────────────
+
+    def note(self, chunk: Chunk, size: int) -> None:
+        """So much text comes in this chunk."""
+        came = self._came_in
+        if _says_more(chunk):
+            if not came and self._left < self._taken:
+                came.append((self._left, self.fresh()))
+            came.append((self._taken, _template(chunk)))
+        elif came:
+            came.append((self._taken, self.fresh()))
+        self._taken += size
+
+    def carrier(self, size: int) -> Chunk | None:
+        """The chunk for the next `size` characters: as the first one that they came in, with all
+        that the provider says in the others (B-135).
+
+        `None`: it says nothing that a fresh one would not say.
+        """
+        left = self._left = self._left + size
+        came = self._came_in
+        if not came:
+            return None
+        made = _merged([chunk for at, chunk in came if at < left])
+        while len(came) > 1 and came[1][0] <= left:
+            came.popleft()
+        if left == self._taken:
+            came.clear()
+        return made
+
+    def fresh(self) -> Chunk:
+        """A new chunk of this lane."""
+        return _template(self._model)
+
+
+def _says_more(chunk: Chunk) -> bool:
+    payload = chunk.payload
+    more = chunk.metadata is not None or chunk.extra or payload.extra
+    return bool(more) or getattr(payload, "provider_metadata", UNSET) is not UNSET
+
+
+def _template(chunk: Chunk) -> Chunk:
+    made = copy(chunk)
+    made.payload = copy(chunk.payload)
+    return made
+
+
+def _bare(chunk: Chunk) -> Chunk:
+    """A chunk of the same lane that says nothing but its text."""
+    made = _template(chunk)
+    made.metadata = made.extra = made.payload.extra = None
+    if hasattr(made.payload, "provider_metadata"):
+        made.payload.provider_metadata = UNSET
+    return made
+
+
+def _merged(chunks: list[Chunk]) -> Chunk:
+    made = _template(chunks[0])
+    said = [getattr(chunk.payload, "provider_metadata", UNSET) for chunk in chunks]
+    said = [meta for meta in said if meta is not UNSET]
+    if said:
+        made.payload.provider_metadata = _joined(said)
+    return made
+
+
+def _joined(said: list[dict[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for meta in said:
+        for name, value in meta.items():
+            known = found.get(name)
+            if isinstance(known, dict) and isinstance(value, dict):
+                value = {**known, **value}
+            found[name] = value
+    return found
