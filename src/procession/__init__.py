@@ -53,6 +53,7 @@ from .model import (
 )
 from .options import CallOptions, RequestScope
 from .output import FullOutput
+from .policy import Breaker, Policy, PolicyEvent
 from .processor import (
     CachedLLMStepChunk,
     CachedLLMStepResponse,
@@ -98,6 +99,7 @@ __all__ = [
     "AbortSignal",
     "Agent",
     "Around",
+    "Breaker",
     "CachedLLMStepChunk",
     "CachedLLMStepResponse",
     "CallOptions",
@@ -131,6 +133,8 @@ __all__ = [
     "OutputProcessor",
     "OutputResult",
     "Part",
+    "Policy",
+    "PolicyEvent",
     "ProcessAPIErrorArgs",
     "ProcessAPIErrorResult",
     "ProcessInputArgs",

@@ -18,6 +18,8 @@ from .conversation.folding import invocation_part
 from .conversation.input import NotAMessageError, read_messages
 from .conversation.order import now
 from .conversation.prompt_memo import isolated
+from .conversation.sequence import SavedSequence
+from .conversation.system_messages import SavedSystem
 from .conversation.views import Clearing, Views
 from .messages import Message, StepStartPart
 from .records import clean_kept
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from .conversation.marks import ResponseMark
 
-__all__ = ["MessageList", "StoredChanges", "isolated"]
+__all__ = ["MessageList", "SavedList", "StoredChanges", "isolated"]
 
 _log = logging.getLogger("procession")
 
@@ -41,6 +43,15 @@ class StoredChanges(Struct):
 
     def __bool__(self) -> bool:
         return bool(self.replaced or self.deleted)
+
+
+class SavedList(Struct):
+    """What stood where in a list, and the messages that somebody may have had in hand."""
+
+    sequence: SavedSequence
+    system: SavedSystem
+    stored: StoredChanges
+    messages: list[Message]
 
 
 class MessageList(GrowingMessages):
@@ -196,6 +207,56 @@ class MessageList(GrowingMessages):
     def restore_response(self, mark: ResponseMark) -> None:
         """Put the response back to what it was: the same messages with the same part objects."""
         self._sequence.restore_response(mark)
+
+    def save(self) -> SavedList:
+        """What stands where, for `put_back`; what the messages say is no part of it."""
+        changes = self.stored_changes
+        return SavedList(
+            sequence=self._sequence.save(),
+            system=self._system.save(),
+            stored=StoredChanges(dict(changes.replaced), set(changes.deleted)),
+            messages=list(self._sequence.awake()),
+        )
+
+    def put_back(self, saved: SavedList, keeps: Callable[[Message], bool]) -> None:
+        """Make the list what it was, once; messages added since stay if `keeps` says so."""
+        known = {id(message) for message in saved.messages}
+        added = [
+            (message, self._sequence.source_of(message.id) or "input")
+            for message in self._sequence.awake()
+            if id(message) not in known and keeps(message)
+        ]
+        self._sequence.put_back(saved.sequence)
+        self._system.restore(saved.system)
+        self.stored_changes = saved.stored
+        for message, source in added:
+            if self._sequence.find(message.id) is None:
+                self._sequence.place(message, source)
+
+    def twin(self) -> MessageList:
+        """A list of its own that says the same; no message of it is one of this."""
+        made = MessageList(self.thread_id, self.resource_id)
+        made.keeps_pending = self.keeps_pending
+        made._sequence = self._sequence.twin(isolated)
+        made._system.deserialize(self._system.serialize())
+        changes = self.stored_changes
+        made.stored_changes = StoredChanges(dict(changes.replaced), set(changes.deleted))
+        return made
+
+    def says_the_same(self, other: MessageList) -> bool:
+        """Whether two lists have equal messages from equal sources, and equal system messages."""
+        if (
+            self._system.save() != other.save().system
+            or self.stored_changes != other.stored_changes
+        ):
+            return False
+        if self._sequence.sleeping and other._sequence.sleeping:
+            return self._sequence.awake() == other._sequence.awake()
+        mine, theirs = (one.twin() if one._sequence.sleeping else one for one in (self, other))
+        return mine._told() == theirs._told()
+
+    def _told(self) -> list[tuple[str | None, Message]]:
+        return [(self.source_of(message.id), message) for message in self.view()]
 
     def serialize(self) -> dict[str, Any]:
         """The whole list as JSON data, for `deserialize` (R-344)."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from .policy import events_of
+
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from .chunks import Chunk, Usage
     from .engine.run_state import RunState
     from .messages import Message
+    from .policy import PolicyEvent
     from .results import ResponseInfo, StepResult, Tripwire
 
     Obj = TypeVarWithDefault("Obj", default=Any)
@@ -68,6 +71,11 @@ class FullOutput(Generic[Obj]):
     def processor_usage(self) -> Usage:
         """The tokens that processors have spent on models of their own; not part of `usage`."""
         return self._run.processor_usage
+
+    @property
+    def policy_events(self) -> list[PolicyEvent]:
+        """What policies of processors did in the run: by-passes, failures, observations."""
+        return events_of(self._run.policy_events)
 
     @property
     def usage(self) -> Usage:

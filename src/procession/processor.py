@@ -41,6 +41,7 @@ from .hook_args import (
 )
 from .hook_functions import check_names, near_name, takes_one
 from .model import LanguageModel, ModelSettings, Prompt, ToolChoice
+from .policy import Policy, policy_of
 from .tools import Tool
 
 if TYPE_CHECKING:
@@ -82,7 +83,9 @@ OUTPUT_HOOKS = (
 )
 ERROR_HOOKS = ("process_api_error",)
 HOOKS = INPUT_HOOKS + OUTPUT_HOOKS + ERROR_HOOKS
-_NAMES = frozenset({*HOOKS, "on_violation", "process_data_parts", "watches", "lanes", "flush"})
+_NAMES = frozenset(
+    {*HOOKS, "on_violation", "policy", "process_data_parts", "watches", "lanes", "flush"}
+)
 """What the engine looks for on a processor, and what a misspelt attribute is compared with."""
 
 
@@ -175,6 +178,8 @@ class Processor(Generic[M]):
     """Whether `process_output_stream` gets `data-…` chunks too (R-004)."""
     on_violation: Callable[[ProcessorViolation], object] | None = None
     """Called for every abort of this processor; plain or async (R-005, R-184)."""
+    policy: Policy | None = None
+    """What failures and delays of this processor mean; see `Policy`."""
     watches: Watch | Sequence[Watch] = ()
     """What `process_output_stream` looks for: it is handed pieces that cut none of it apart, as
     `args.piece` (B-132 to B-135). See `procession.hold`."""
@@ -291,6 +296,7 @@ class FunctionProcessor:
     name: str | None = None
     process_data_parts: bool = False
     on_violation: Callable[[ProcessorViolation], object] | None = None
+    policy: Policy | None = None
     processor_index: int | None = None
     watches: Watch | Sequence[Watch] = ()
     lanes: Sequence[LaneKind] = ("text",)
@@ -329,6 +335,7 @@ def processor(
     watches: Watch | Sequence[Watch] = (),
     lanes: Sequence[LaneKind] = ("text",),
     flush: Callable[[dict[str, Any]], Any] | None = None,
+    policy: Policy | None = None,
     **unknown: Never,
 ) -> FunctionProcessor:
     """A processor from one function (or several): `processor(process_output_stream=shout)`.
@@ -353,6 +360,8 @@ def processor(
     made.process_data_parts = process_data_parts
     made.on_violation = on_violation
     made.watches, made.lanes = watches, lanes
+    made.policy = policy
+    policy_of(made)
     if flush is not None:
         made.flush = flush
     return made

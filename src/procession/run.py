@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from .engine.tape import Tape
 from .output import FullOutput, Obj
+from .policy import events_of
 from .structured.object_chunk import elements
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from .chunks import Chunk, Usage
     from .engine.loop import Loop
     from .message_list import MessageList
+    from .policy import PolicyEvent
     from .results import ResponseInfo, StepResult, Tripwire
 
 __all__ = ["MastraModelOutput", "Run", "Starting"]
@@ -75,6 +77,11 @@ class Run(Generic[Obj]):
     def tripwire(self) -> Tripwire | None:
         """Who stopped the run and why, once that has happened (R-168)."""
         return self._state.tripwire
+
+    @property
+    def policy_events(self) -> list[PolicyEvent]:
+        """What policies of processors have done so far: by-passes, failures, observations."""
+        return events_of(self._state.policy_events)
 
     @property
     def error(self) -> BaseException | None:

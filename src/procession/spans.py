@@ -16,9 +16,11 @@ __all__ = ["Observer", "Span"]
 class Span(Struct, kw_only=True):
     """One thing that happened.
 
-    `kind` is `hook`, `chunks`, `model` or `tool`. `name` is the hook, the model id
+    `kind` is `hook`, `chunks`, `model`, `tool` or `policy`. `name` is the hook, the model id
     or the tool. `seconds` is how long it took (wall time). `outcome` is one of `ok`, `changed`,
-    `dropped`, `tripped`, `retry`, `failed`. A span of kind `chunks` sums up one processor's
+    `dropped`, `tripped`, `retry`, `failed`; of kind `policy` the action of a `PolicyEvent`
+    (`blocked`, `bypassed`, `degraded`, `late`, `observed`), told when it happens the first time in
+    an attempt. A span of kind `chunks` sums up one processor's
     `process_output_stream` over one attempt: `count` calls, of which `changed` and `dropped`.
     `detail` holds a few plain values, such as the reason of a tripwire.
     """

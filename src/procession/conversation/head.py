@@ -7,6 +7,7 @@ comparison is all it costs: no message is looked at, and none is copied until so
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any, overload
 
 from ..memo import REFUSED, SEEN, UNSEEN, PromptMemo
@@ -70,6 +71,12 @@ class Head:
             return messages
         return messages[self.start : self.start + self.count]
 
+    def anew(self) -> Head:
+        """The same head, of which nobody has had the messages in hand."""
+        made = copy(self)
+        made._copies = None
+        return made
+
     def copies(self) -> list[Message]:
         """The messages as this list holds them; made once."""
         if self._copies is None:
@@ -77,9 +84,9 @@ class Head:
             memo = PromptMemo(run)
             made: list[Message] = []
             for message in run.messages[self.start : self.start + self.count]:
-                copy = isolated(message)
-                copy.prompt_memo = memo
-                made.append(copy)
+                mine = isolated(message)
+                mine.prompt_memo = memo
+                made.append(mine)
             self._copies = made
         return self._copies
 

@@ -5,6 +5,7 @@ The order is that of time, ties in the order of insertion, found anew whenever a
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import chain
 from operator import is_
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-__all__ = ["MessageSequence"]
+__all__ = ["MessageSequence", "SavedSequence"]
+
+SavedSequence = dict[str, Any]
 
 
 class MessageSequence:
@@ -267,6 +270,30 @@ class MessageSequence:
             elif known is not message:
                 self.swap(known, message)
             marked.restore()
+
+    def save(self) -> SavedSequence:
+        """Where everything stands; what the messages say is no part of it."""
+        found: dict[str, Any] = vars(self)
+        own = frozenset({dict, list, set})
+        return {name: copy(v) if v.__class__ in own else v for name, v in found.items()}
+
+    def put_back(self, saved: SavedSequence) -> None:
+        """Stand as `saved` says, once; a head that was asleep then is asleep again."""
+        vars(self).update(saved)
+        self.order = TimeOrder()
+        if self._head is not None:
+            self._head = self._head.anew()
+
+    def twin(self, copies: Callable[[Message], Message]) -> MessageSequence:
+        """A sequence of the same, with `copies` of all messages; a sleeping head stays asleep."""
+        made = MessageSequence(self._generate_id)
+        made.put_back(self.save())
+        own = {id(message): copies(message) for message in self._all}
+        made._all = [own[id(message)] for message in self._all]
+        for name in ("_index", "_responses"):
+            held: dict[str, Message] = getattr(self, name)
+            setattr(made, name, {key: own[id(message)] for key, message in held.items()})
+        return made
 
     # -- JSON ---------------------------------------------------------------------------------
 

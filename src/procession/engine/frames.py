@@ -23,6 +23,7 @@ from ..chunks import (
 )
 from ..conversation.core_messages import to_model
 from ..conversation.prompt_memo import plain_copy
+from ..policy import in_metadata
 
 if TYPE_CHECKING:
     from ..errors import TripWire
@@ -79,7 +80,7 @@ def step_finish_chunk(run: RunState, step: Step, result: StepResult) -> Chunk:
     payload = FinishPayload(
         message_id=run.message_id,
         step_result=outcome,
-        metadata=_metadata(step),
+        metadata=_metadata(step) | in_metadata(run, step.number),
         output=StepOutput(
             text=step.answer.text() if result.finish_reason == "retry" else result.text,
             tool_calls=list(result.tool_calls),
@@ -110,7 +111,7 @@ def finish_chunk(run: RunState) -> Chunk:
             warnings=run.warnings or UNSET,
             raw_reason=(last and last.answer.raw_reason) or UNSET,
         ),
-        metadata=_metadata(last) if last else {},
+        metadata=(_metadata(last) if last else {}) | in_metadata(run),
         output=StepOutput(
             text=result.text if result else "",
             tool_calls=list(result.tool_calls) if result else [],

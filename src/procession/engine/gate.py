@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ..chunks import Chunk, payload_from_json
 from ..errors import ProcessorError
+from ..policy import guarded_hook
 from ..processor import ProcessOutputStreamArgs
 from ..records import Record
 from .mending import mend_edited, mend_returned
@@ -82,10 +83,11 @@ class _Post:
         link: Link,
         args: ProcessOutputStreamArgs[Any],
         track: ChunkTrack | None,
+        hook: Callable[[Any], Any],
     ) -> None:
         self.position = position
         self.link = link
-        self.hook = track.watch(link.hook, link.is_async) if track else link.hook
+        self.hook = track.watch(hook, link.is_async) if track else hook
         self.is_async = link.is_async
         self.takes_data = link.process_data_parts
         self.args = args
@@ -132,13 +134,30 @@ class Gate:
         self._posts = [self._post(i, link) for i, link in enumerate(chain)]
 
     def _post(self, position: int, link: Link) -> _Post:
+        args = self._args(position, link)
+        track = ChunkTrack(link.processor_id) if self._run.observer else None
+        return _Post(position, link, args, track, self._hook(position, link, args))
+
+    def _args(self, position: int, link: Link) -> ProcessOutputStreamArgs[Any]:
         run = self._run
-        writer = run.outbox.writer(after=position)
-        args = run.args(ProcessOutputStreamArgs, writer)
+        args = run.args(ProcessOutputStreamArgs, run.outbox.writer(after=position))
         args.stream_parts = StreamParts(self.seen)
         run.refill(args, link)
-        track = ChunkTrack(link.processor_id) if run.observer else None
-        return _Post(position, link, args, track)
+        return args
+
+    def _hook(self, position: int, link: Link, args: Any) -> Callable[[Any], Any]:
+        """The hook, under its policy if there is one."""
+        if link.guard is None:
+            return link.hook
+        return guarded_hook(
+            link.guard,
+            self._run,
+            args,
+            link.hook,
+            is_async=link.is_async,
+            check=lambda returned, part: self._check(link, returned, part),
+            make_args=lambda fallback: self._args(position, fallback),
+        )
 
     def join(self, link: Link) -> None:
         """A processor takes its post behind all others; its hook is in the pipeline already."""
@@ -256,7 +275,7 @@ class Gate:
             if returned and returned.__class__ in (list, tuple):
                 returned = await self._several(post, returned, part)
             elif returned is not None and returned is not part:
-                returned = self._fitting(post, returned, part)
+                returned = self._fitting(post.link, returned, part)
             await turns.free(position)
         finally:
             turns.leave(position, outside)
@@ -279,39 +298,50 @@ class Gate:
 
     async def _several(self, post: _Post, returned: Sequence[Any], part: Chunk) -> Chunk:
         """Several chunks for one: the last one goes on in its place, the others before it."""
-        made = [self._fitting(post, chunk, part) for chunk in returned]
-        for chunk in made[:-1]:
-            if chunk.type == part.type and part.type in _ALONE:
-                raise _wrong(post, f"returned {part.type!r} within a list: it can only be the last")
+        made = self._all_fitting(post.link, returned, part)
         for chunk in made[:-1]:
             await self._run.deliver_written(chunk, post.position)
         return made[-1]
 
-    def _fitting(self, post: _Post, returned: Any, part: Chunk) -> Chunk:
+    def _check(self, link: Link, returned: Any, part: Chunk) -> None:
+        """Raise for what a hook cannot return, within its policy."""
+        if returned and returned.__class__ in (list, tuple):
+            self._all_fitting(link, returned, part)
+        else:
+            self._fitting(link, returned, part)
+
+    def _all_fitting(self, link: Link, returned: Sequence[Any], part: Chunk) -> list[Chunk]:
+        made = [self._fitting(link, chunk, part) for chunk in returned]
+        for chunk in made[:-1]:
+            if chunk.type == part.type and part.type in _ALONE:
+                raise _wrong(link, f"returned {part.type!r} within a list: it can only be the last")
+        return made
+
+    def _fitting(self, link: Link, returned: Any, part: Chunk) -> Chunk:
         if not isinstance(returned, Chunk):
             raise _wrong(
-                post, f"must return a chunk, a list of chunks, or None, not {_kind(returned)}"
+                link, f"must return a chunk, a list of chunks, or None, not {_kind(returned)}"
             )
         payload: Any = returned.payload
         if payload.__class__ is dict:
             returned.payload = payload_from_json(returned.type, payload)
         problem = mend_returned(returned)
         if problem is not None:
-            raise _wrong(post, f"returned a chunk that cannot be used: {problem}")
+            raise _wrong(link, f"returned a chunk that cannot be used: {problem}")
         if returned.type != part.type:
-            self._check_type(post, returned.type, part.type)
+            self._check_type(link, returned.type, part.type)
         if not returned.type.startswith("data-"):
             returned.run_id = returned.run_id or self._run.run_id
             returned.from_ = returned.from_ or part.from_ or AGENT
         return returned
 
-    def _check_type(self, post: _Post, kind: str, offered: str) -> None:
+    def _check_type(self, link: Link, kind: str, offered: str) -> None:
         """Only some types can take the place of another."""
         if kind in _ENGINES:
-            raise _wrong(post, f"returned a {kind!r} chunk: only the engine makes these")
+            raise _wrong(link, f"returned a {kind!r} chunk: only the engine makes these")
         if self._run.answer is None and kind.startswith(_CONTENT):
             raise _wrong(
-                post,
+                link,
                 f"returned a {kind!r} chunk for {offered!r}: the model's answer is complete; "
                 "let go of what you hold back when its block ends",
             )
@@ -337,8 +367,8 @@ class Gate:
         return [post.track.taken() for post in self._posts if post.track is not None]
 
 
-def _wrong(post: _Post, problem: str) -> ProcessorError:
-    return ProcessorError(post.link.processor_id, "process_output_stream", problem)
+def _wrong(link: Link, problem: str) -> ProcessorError:
+    return ProcessorError(link.processor_id, "process_output_stream", problem)
 
 
 def _kind(value: Any) -> str:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from copy import copy
 from functools import lru_cache
 from time import perf_counter
 from types import AsyncGeneratorType, GeneratorType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..errors import ProcessorError, TripWire
+from ..errors import ConfigurationError, ProcessorError
 from ..hook_functions import check_hook
+from ..policy import Guard, call, observe, policy_of
 from ..processor import (
     ERROR_HOOKS,
     HOOKS,
@@ -29,9 +30,11 @@ from ..processor import (
     check_processors,
 )
 from ..spans import Span
+from ..verdicts import verdict_in
 from ..writing import may_look_back, may_write
 
 if TYPE_CHECKING:
+    from ..errors import TripWire
     from .run_state import RunState
 
 __all__ = ["Chain", "Link", "Pipeline", "failed", "fold", "sign", "verdict_in"]
@@ -49,6 +52,7 @@ class Link:
     """One processor's place in the chain of one hook."""
 
     __slots__ = (
+        "guard",
         "hook",
         "is_async",
         "looks_back",
@@ -72,6 +76,29 @@ class Link:
         self.may_write = beside and may_write(self.hook)
         self.looks_back = name == "process_output_stream" and may_look_back(self.hook)
         self.process_data_parts = bool(getattr(processor, "process_data_parts", False))
+        policy = policy_of(processor)
+        self.guard = None if policy is None else Guard(policy, processor, name)
+        if policy is not None and policy.fallback is not None:
+            self._put_behind(policy.fallback)
+
+    def _put_behind(self, fallback: Any) -> None:
+        """The processor that does the work of this one when it fails."""
+        if not callable(getattr(fallback, self.name, None)):
+            raise ConfigurationError(
+                f"processor {self.processor_id!r}: its fallback {fallback.id!r} has no "
+                f"{self.name}, so nobody would do its work there: give it one, or use "
+                f"on_error='block'"
+            )
+        assert self.guard is not None
+        link = self.guard.fallback = Link(fallback, self.name)
+        self.may_write = self.may_write or link.may_write
+        self.looks_back = self.looks_back or link.looks_back
+
+    def bare(self) -> Link:
+        """The same place without a policy."""
+        made = copy(self)
+        made.guard = None
+        return made
 
 
 class Chain(tuple[Link, ...]):
@@ -177,7 +204,10 @@ Apply = Callable[["RunState", Link, Any, Any], None]
 """What becomes of a hook's return: called with the run, the link, its arguments and the value."""
 
 
-async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -> None:
+# One frame for a hook, not several.
+async def fold(  # noqa: C901
+    run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply
+) -> None:
     """Call the hook of each processor in order; what it returns is applied before the next one.
 
     This is the only place that calls hooks, but for the gate, which does the same per chunk. A
@@ -186,6 +216,9 @@ async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -
     """
     observer, pick = run.observer, args.pick_fixed
     for link in chain:
+        if link.guard is not None:
+            await _under_policy(run, link, args, apply)
+            continue
         run.refill(args, link)
         if args.renew is not None:
             args.renew()
@@ -209,6 +242,31 @@ async def fold(run: RunState, chain: Chain, args: HookArgs[Any], apply: Apply) -
             await failed(run, link, args, error)
         if observer:
             _report(run, link, started, None, changed=returned is not None)
+
+
+async def _under_policy(run: RunState, link: Link, args: HookArgs[Any], apply: Apply) -> None:
+    """One link of a chain as its policy says."""
+    guard, bare = link.guard, link.bare()
+    assert guard is not None
+    if guard.policy.observe:
+        run.refill(args, link)
+        if args.renew is not None:
+            args.renew()
+
+        def try_out(stand_in: Any, copies: Any, returned: Any) -> None:
+            apply(stand_in, link, copies, returned)
+
+        await observe(guard, run, args, link.hook, try_out)
+        if run.halt is not None:
+            raise run.halt
+        return
+
+    def work(instead: Link | None) -> Coroutine[Any, Any, None]:
+        return fold(run, Chain.single(instead or bare, writes=False), args, apply)
+
+    wire = await call(guard, run, args, work)
+    if wire is not None:
+        await failed(run, link, args, wire)
 
 
 def _refuse_assigned(
@@ -244,7 +302,7 @@ async def failed(run: RunState, link: Link, args: HookArgs[Any], error: BaseExce
             error.add_note(f"raised in {link.name} of processor {link.processor_id!r}")
             run.hook_error = error
         raise error
-    if wire is not run.halt:  # else: told when it was given, by another processor
+    if wire is not run.halt and wire is not run.given:  # else: told when it was given
         # A verdict raised by user code is that of the processor whose hook was running (R-172).
         sign(wire, link.processor_id, "processor")
         run.given = run.given or wire
@@ -283,18 +341,6 @@ def _report(
             detail={"reason": wire.reason} if wire else None,
         )
     )
-
-
-def verdict_in(error: BaseException | None) -> TripWire | None:
-    """The verdict that `error` is or holds: task groups wrap it in an exception group."""
-    if isinstance(error, TripWire):
-        return error
-    if isinstance(error, BaseExceptionGroup):
-        for inner in cast("BaseExceptionGroup[BaseException]", error).exceptions:
-            found = verdict_in(inner)
-            if found is not None:
-                return found
-    return None
 
 
 def sign(wire: TripWire, name: str, kind: str) -> None:

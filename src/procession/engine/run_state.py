@@ -142,6 +142,8 @@ class RunState:
     """The attempt under way, or the last one."""
     object_result: Chunk | None
     """The object of the answer, if one was asked for and has been delivered (R-564)."""
+    policy_events: dict[tuple[Any, ...], int] | None
+    """What policies did, each with how often; see `procession.policy`."""
     processor_usage: Usage
     """Tokens that processors have spent on models of their own."""
     saved_system: Any
@@ -179,6 +181,7 @@ class RunState:
         self.out = []
         self.states = defaultdict(dict)
         self.object_result, self.processor_usage = None, Usage()
+        self.policy_events = None
         self.step_number = self.retry_count = self.api_retry_count = 0
         self.steps, self.all_steps, self.portions, self.warnings = [], [], [], []
         self.own_messages = set()

@@ -6,6 +6,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..policy import Policy, policy_of
 from ..processor import Processor, ProcessorViolation
 
 if TYPE_CHECKING:
@@ -17,16 +18,21 @@ _log = logging.getLogger("procession")
 
 
 class BuiltIn(Processor[Any]):
-    """Base of the built-ins: a fixed id, and `on_violation` as an option and as an attribute."""
+    """Base of the built-ins: a fixed id; `on_violation` and `policy` as options and attributes."""
 
     fixed_id: ClassVar[str]
     """The id of the class (B-002)."""
 
     def __init__(
-        self, *, on_violation: Callable[[ProcessorViolation], object] | None = None
+        self,
+        *,
+        on_violation: Callable[[ProcessorViolation], object] | None = None,
+        policy: Policy | None = None,
     ) -> None:
         self.id = self.fixed_id
         self.on_violation = on_violation
+        self.policy = policy
+        policy_of(self)
 
     def report(self, message: str, detail: dict[str, Any]) -> Awaitable[None] | None:
         """Tell `on_violation` of something found that does not end the run (B-005, B-006).

@@ -1,0 +1,120 @@
+"""What something was before a hook had it in hand, to put it back in place; and copies of it.
+
+Containers and records are put back themselves, the same objects: others hold on to them.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["Mark", "copied"]
+
+Pair = tuple[Any, Any]
+
+
+class Mark:
+    """Values as they were: their dicts, lists, sets and records, however deep."""
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self, *values: Any) -> None:
+        self._pairs: list[Pair] = []
+        for value in values:
+            self.add(value)
+
+    def add(self, value: Any) -> None:
+        """Mark one more value. What is nested deeper than Python can follow is left out."""
+        try:
+            _mark(value, self._pairs)
+        except RecursionError:
+            pass
+
+    def add_shallow(self, value: Any) -> None:
+        """Mark a list or a dict, but not what stands in it."""
+        self._pairs.append((value, value.copy()))
+
+    def restore(self) -> None:
+        """Put everything back to what it was when it was marked."""
+        for live, kept in self._pairs:
+            if isinstance(live, list):
+                live[:] = kept
+            elif isinstance(live, dict | set):
+                live.clear()
+                cast("Any", live).update(kept)
+            else:
+                for name in live.__struct_fields__:
+                    setattr(live, name, getattr(kept, name))
+
+
+def _mark(value: Any, pairs: list[Pair]) -> None:
+    take = _TAKERS.get(value.__class__)
+    if take is not None:
+        take(value, pairs)
+    elif isinstance(value, Struct):
+        _mark_struct(value, pairs)
+
+
+def _mark_dict(value: dict[Any, Any], pairs: list[Pair]) -> None:
+    pairs.append((value, value.copy()))
+    _mark_all(value.values(), pairs)
+
+
+def _mark_list(value: list[Any], pairs: list[Pair]) -> None:
+    pairs.append((value, value.copy()))
+    _mark_all(value, pairs)
+
+
+def _mark_all(values: Iterable[Any], pairs: list[Pair]) -> None:
+    for inner in values:
+        if inner.__class__ is not str:
+            _mark(inner, pairs)
+
+
+def _mark_set(value: set[Any], pairs: list[Pair]) -> None:
+    pairs.append((value, value.copy()))
+
+
+def _mark_struct(value: Struct, pairs: list[Pair]) -> None:
+    if not value.__struct_config__.frozen:
+        pairs.append((value, copy(value)))
+    for name in value.__struct_fields__:
+        inner = getattr(value, name)
+        if inner is not None and inner.__class__ is not str:
+            _mark(inner, pairs)
+
+
+_TAKERS: dict[type[Any], Callable[[Any, list[Pair]], None]] = {
+    dict: _mark_dict,
+    list: _mark_list,
+    tuple: _mark_all,
+    set: _mark_set,
+}
+
+
+def copied(value: Any) -> Any:
+    """A copy that shares no dict, list, set or record; what is none of these stays what it is."""
+    cls = value.__class__
+    if cls is dict:
+        return {key: copied(inner) for key, inner in value.items()}
+    if cls is list:
+        return [copied(inner) for inner in value]
+    if cls is tuple:
+        return tuple([copied(inner) for inner in value])
+    if cls is set:
+        return set(value)
+    if isinstance(value, Struct):
+        made: dict[str, Any] = {}
+        for name in cls.__struct_fields__:
+            inner = getattr(value, name)
+            own = copied(inner)
+            if own is not inner:
+                made[name] = own
+        return replace(value, **made)
+    return value

@@ -1,0 +1,156 @@
+"""An observed processor at work: on copies, every outcome told and none of them carried out."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from time import monotonic
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import UNSET
+
+from ..errors import TripWire
+from .bounded import Bounded
+from .events import note
+from .guard import Failure, standing
+from .observed import observed_args, would_change
+
+if TYPE_CHECKING:
+    from ..hook_args import HookArgs
+    from .guard import Guard
+
+__all__ = ["Observed", "observe"]
+
+_MESSAGE_HOOKS = frozenset(
+    {
+        "process_input",
+        "process_input_step",
+        "process_output_step",
+        "process_tool_result",
+        "process_output_result",
+    }
+)
+
+
+class Observed:
+    """One call of an observed hook: what is told of it."""
+
+    __slots__ = ("_given", "_guard", "_original", "_run", "_started", "args")
+
+    def __init__(self, guard: Guard, run: Any, args: HookArgs[Any]) -> None:
+        self._guard, self._run, self._original = guard, run, args
+        self.args = observed_args(guard.hook, args, self.tell)
+
+    def enter(self) -> bool:
+        """Whether the hook is to be called; it is not, while the breaker is open."""
+        try:
+            self._given = self._guard.enter()
+        except Failure as failure:
+            self._guard.take(self._run, failure)
+            return False
+        self._started = monotonic()
+        return True
+
+    def tell(self, would: str) -> None:
+        """Tell what would have been done."""
+        guard = self._guard
+        note(
+            self._run,
+            guard.processor_id,
+            guard.hook,
+            action="observed",
+            kind="finding",
+            would=would,
+        )
+
+    def raised(self, error: BaseException) -> None:
+        """A verdict or a failure is told; a stop of the run is passed on."""
+        guard, run = self._guard, self._run
+        wire = self.args.verdict
+        stop = standing(error, wire)
+        if isinstance(stop, TripWire):
+            guard.ended(run, self._given, self._started)
+            self._told_verdict(stop)
+        elif stop is not None:
+            if guard.circuit is not None:
+                guard.circuit.left(self._given)
+            raise stop
+        else:
+            if guard.circuit is not None:
+                guard.circuit.failed(self._given)
+            guard.take(run, Failure.of(error))
+
+    def returned(self) -> bool:
+        """The hook has returned; whether what it returned counts: a verdict may go before."""
+        self._guard.ended(self._run, self._given, self._started)
+        if self.args.verdict is None:
+            return True
+        self._told_verdict(self.args.verdict)
+        return False
+
+    def would_change(self) -> bool:
+        """Whether what the hook did to its copies would have changed the run."""
+        return would_change(self._guard.hook, self.args, self._original)
+
+    def bounded(self, work: Any) -> Any:
+        """`work`, for no longer than the policy allows."""
+        timeout = self._guard.policy.timeout
+        return work if timeout is None else Bounded(work, timeout)
+
+    def _told_verdict(self, wire: TripWire) -> None:
+        self.tell("retry" if wire.retry else "block")
+
+
+async def observe(
+    guard: Guard,
+    run: Any,
+    args: HookArgs[Any],
+    hook: Callable[[Any], Any],
+    apply: Callable[[Any, Any, Any], None],
+) -> None:
+    """Call an observed hook; `apply(stand_in, args, returned)` applies its return to a stand-in.
+
+    Raises what stops the run, and nothing else.
+    """
+    call = Observed(guard, run, args)
+    if not call.enter():
+        return
+    made = call.args
+    try:
+        returned: Any = hook(made)
+        if inspect.isawaitable(returned):
+            returned = await call.bounded(returned)
+        if made.verdict is None:
+            would = _would(guard.hook, made, args, returned, apply)
+            if would is not None:
+                call.tell(would)
+        call.returned()
+    except BaseException as error:
+        call.raised(error)
+
+
+def _would(
+    hook: str,
+    made: Any,
+    args: HookArgs[Any],
+    returned: Any,
+    apply: Callable[[Any, Any, Any], None],
+) -> str | None:
+    """What would come of a return; raises as applying it would, where it can be applied."""
+    if hook == "process_llm_request":
+        if _read(returned, "response"):
+            return "respond"
+        return "change" if _read(returned, "prompt") else None
+    if hook == "process_api_error" and _read(returned, "retry"):
+        return "retry"
+    if hook in _MESSAGE_HOOKS and returned is not None:
+        apply(SimpleNamespace(message_list=made.message_list), made, returned)
+    return "change" if would_change(hook, made, args) else None
+
+
+def _read(returned: Any, name: str) -> Any:
+    if isinstance(returned, Mapping):
+        return cast("Mapping[str, Any]", returned).get(name)
+    value = getattr(returned, name, None)
+    return None if value is UNSET else value
