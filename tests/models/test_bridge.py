@@ -238,6 +238,7 @@ async def test_settings_have_its_names() -> None:
     async with aclosing(model.stream(request)) as stream:
         assert [chunks async for chunks in stream]
     assert played.infos[0].model_settings == {
+        "max_retries": 0,
         "top_p": 0.1,
         "temperature": 0.5,
         "max_tokens": 9,
@@ -253,7 +254,7 @@ async def test_tools_and_the_choice_among_them() -> None:
     info = played.infos[0]
     assert [(t.name, t.description) for t in info.function_tools] == [("add", "Add one.")]
     assert info.function_tools[0].parameters_json_schema["required"] == ["a"]
-    assert info.model_settings == {"tool_choice": ["add"]}
+    assert info.model_settings == {"max_retries": 0, "tool_choice": ["add"]}
 
 
 @pytest.mark.parametrize("native", [True, False])

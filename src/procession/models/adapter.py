@@ -20,11 +20,12 @@ from ..aio import Within, begin
 from ..chunks import Chunk, ModelStartPayload
 from ..records import clean_text
 from .call_errors import broken_off, conceal, cut_short, public_headers, wrong_answer
+from .keeping import Kept, keep
 from .sse import EventReader
 from .whole import WholeBlocks
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 
     from ..model import ModelRequest
 
@@ -54,8 +55,9 @@ class Decoder(Protocol):
 class StreamedModel(ABC):
     """A model behind an HTTP API whose answers are server-sent events.
 
-    Connections are pooled for each event loop; `aclose` ends the pool of the running one. Failed
-    calls are not made again here: the engine does that, as long as nothing has come of them.
+    Connections are pooled for each event loop. A pool is closed when its loop ends, or when nobody
+    holds the model any more; `aclose` closes that of the running loop at once. Failed calls are not
+    made again here: the engine does that, as long as nothing has come of them.
     """
 
     supported_urls: Mapping[str, list[str]] = {}
@@ -66,7 +68,8 @@ class StreamedModel(ABC):
         self._provider = provider
         self._given_client = given_client
         # A pool belongs to the event loop that opened its connections.
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, Kept]]
+        self._clients = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model_id!r}, provider={self._provider!r})"
@@ -83,9 +86,9 @@ class StreamedModel(ABC):
 
     async def aclose(self) -> None:
         """Close the connections that this model opened in the running event loop."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await self._close_client(client)
+        _, kept = self._clients.pop(asyncio.get_running_loop(), (None, None))
+        if kept is not None:
+            await kept.aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[list[Chunk], None]:
         """Ask the model; one list of chunks for each read that completed any.
@@ -134,8 +137,9 @@ class StreamedModel(ABC):
     def _new_client(self) -> Any:
         """A client with a connection pool of its own."""
 
-    async def _close_client(self, client: Any) -> None:
-        await client.close()
+    def _closing(self, client: Any) -> Callable[[], Awaitable[Any]]:
+        """What closes such a client."""
+        return client.close
 
     @abstractmethod
     def _secret(self) -> str:
@@ -147,9 +151,10 @@ class StreamedModel(ABC):
         if self._given_client is not None:
             return self._given_client
         loop = asyncio.get_running_loop()
-        client = self._clients.get(loop)
+        client, _ = self._clients.get(loop, (None, None))
         if client is None:
-            client = self._clients[loop] = self._new_client()
+            client = self._new_client()
+            self._clients[loop] = client, keep(self, self._closing(client))
         return client
 
     async def _is_framed(self, response: httpx2.Response) -> bool:

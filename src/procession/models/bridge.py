@@ -6,18 +6,23 @@ and keeps more of what its provider says.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
 
 from pydantic_ai import direct, exceptions
 from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.tools import ToolDefinition as TheirTool
 
-from ..errors import ConfigurationError
-from .bridge_errors import failure_of
+from ..errors import ConfigurationError, ProcessionError
+from .bridge_errors import failure_of, is_cut
 from .bridge_events import BridgeEvents
 from .bridge_prompt import messages_of
 from .bridge_settings import settings_of
+from .call_errors import cut_short
+from .keeping import Kept, keep
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -31,14 +36,19 @@ __all__ = ["BridgedModel", "bridge"]
 class BridgedModel:
     """A model of pydantic-ai. `settings` are its `ModelSettings`, for every call.
 
-    Those of one call stand in its provider options under `pydantic-ai`. Clients, keys and retries
-    are those of pydantic-ai.
+    Those of one call stand in its provider options under `pydantic-ai`. Clients and keys are those
+    of pydantic-ai; failed calls are made again by the engine alone, unless `settings` have a
+    `max_retries` for the provider's client. The connections of a client that pydantic-ai made are
+    closed with the event loop, or when nobody holds the model any more; `aclose` closes them now.
     """
 
     def __init__(self, model: Model, *, settings: Mapping[str, Any] | None = None) -> None:
         self.model = model
         """The model that is asked."""
         self._settings = dict(settings or {})
+        self._entered: WeakKeyDictionary[asyncio.AbstractEventLoop, Kept] = WeakKeyDictionary()
+        self._entering: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
+        self._entering = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         return f"BridgedModel({self.provider!r}, {self.model_id!r})"
@@ -53,41 +63,56 @@ class BridgedModel:
         """The provider's own name of the model."""
         return self.model.model_name
 
+    async def aclose(self) -> None:
+        """Close the connections that were opened in the running event loop."""
+        kept = self._entered.pop(asyncio.get_running_loop(), None)
+        if kept is not None:
+            await kept.aclose()
+
     async def stream(self, request: ModelRequest) -> AsyncGenerator[list[Chunk], None]:
         """Ask the model; one list of chunks for each event that brings any.
 
         Raises `APICallError` when the provider refuses or cannot be reached, `ModelError` for an
         answer that cannot be used, `ConfigurationError` for what cannot work with this model.
         """
-        settings, warnings = settings_of(request, self._settings)
-        messages = messages_of(request.prompt, self.provider)
-        parameters = _parameters(self.model, request)
+        settings, warnings = settings_of(request, self._settings, self.model)
+        asked: dict[str, Any] = {
+            "model": self.model,
+            "messages": messages_of(request.prompt, self.provider),
+            "model_settings": settings,
+            "model_request_parameters": _parameters(self.model, request),
+            "instrument": False,
+        }
         events = BridgeEvents(self.provider, warnings)
         try:
+            await self._enter()
             if not request.streaming:
-                answer = await direct.model_request(
-                    self.model,
-                    messages,
-                    model_settings=settings,
-                    model_request_parameters=parameters,
-                    instrument=False,
-                )
-                yield events.whole(answer)
+                yield events.whole(await direct.model_request(**asked))
                 return
-            async with direct.model_request_stream(
-                self.model,
-                messages,
-                model_settings=settings,
-                model_request_parameters=parameters,
-                instrument=False,
-            ) as stream:
+            async with direct.model_request_stream(**asked) as stream:
                 async for event in stream:
                     chunks = events.feed(event, stream.get)
                     if chunks:
                         yield chunks
-                yield events.end(stream.get())
-        except (exceptions.AgentRunError, exceptions.UserError) as error:
-            raise failure_of(error, self.provider) from error
+                answer = stream.get()
+                if is_cut(stream, answer):
+                    raise cut_short(self.provider)
+                yield events.end(answer)
+        except ProcessionError:
+            raise
+        except Exception as error:
+            raise failure_of(error, self.model) from error
+
+    async def _enter(self) -> None:
+        """Let the model make its client for this event loop, once, and close it in the end."""
+        loop = asyncio.get_running_loop()
+        if loop in self._entered:
+            return
+        async with self._entering.setdefault(loop, asyncio.Lock()):
+            if loop not in self._entered:
+                await self.model.__aenter__()
+                leave = partial(self.model.__aexit__, None, None, None)
+                self._entered[loop] = keep(self, leave)
 
 
 def _parameters(model: Model, request: ModelRequest) -> ModelRequestParameters:
@@ -115,6 +140,10 @@ def bridge(model: Model | str, *, settings: Mapping[str, Any] | None = None) -> 
     Raises `ConfigurationError` for a name that pydantic-ai does not know, a package that the
     provider needs, or a key that is missing.
     """
+    if not isinstance(cast("Any", model), Model | str):
+        raise ConfigurationError(
+            f"bridge() takes a model of pydantic-ai, or its name there, not {type(model).__name__}"
+        )
     try:
         return BridgedModel(infer_model(model), settings=settings)
     except (exceptions.UserError, ImportError, ValueError) as error:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    from pydantic_ai.models import Model
     from pydantic_ai.settings import ModelSettings
 
     from ..model import ModelRequest
@@ -18,10 +19,13 @@ _OURS = {"max_retries"}  # the engine makes failed calls again
 
 
 def settings_of(
-    request: ModelRequest, always: Mapping[str, Any]
+    request: ModelRequest, always: Mapping[str, Any], model: Model
 ) -> tuple[ModelSettings, list[dict[str, Any]]]:
     """The settings, and warnings about what has no place among them."""
-    settings: dict[str, Any] = dict(always)
+    settings: dict[str, Any] = {}
+    if "max_retries" not in model.unsupported_settings:
+        settings["max_retries"] = 0  # each try of ours would be several of theirs
+    settings |= always
     for name, value in request.settings.items():
         if value is not None and name not in _OURS:
             settings[_NAMES.get(name, name)] = value

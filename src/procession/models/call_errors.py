@@ -117,7 +117,7 @@ def public_headers(headers: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def conceal(error: Exception, key: str) -> None:
+def conceal(error: BaseException, key: str) -> None:
     """Take the key out of the text of an error that repeats the provider's words."""
     error.args = tuple(_without(key, a) if isinstance(a, str) else a for a in error.args)
     for name in ("message", "response_body"):

@@ -20,7 +20,7 @@ from .google_failures import google_refusal
 from .transports import http_client
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from ..model import ModelRequest
     from .adapter import Decoder
@@ -122,8 +122,8 @@ class GoogleModel(StreamedModel):
         # Redirects are not followed: the key would go wherever they lead.
         return http_client(_client_of, self._transport, use_proxies=self._use_proxies)
 
-    async def _close_client(self, client: Any) -> None:
-        await client.aclose()
+    def _closing(self, client: httpx2.AsyncClient) -> Callable[[], Awaitable[Any]]:
+        return client.aclose
 
     def _key(self) -> str | None:
         key = self._api_key
