@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ..chunks import Chunk, payload_from_json
 from ..errors import ProcessorError
+from ..hold import WITHHELD, Held
 from ..policy import guarded_hook
-from ..processor import ProcessOutputStreamArgs
+from ..processor import ProcessOutputStreamArgs, watches_of
 from ..records import Record
+from .flushing import Flush
 from .mending import mend_edited, mend_returned
 from .pipeline import failed
 from .tracks import ChunkTrack
@@ -46,6 +48,8 @@ _ALL = frozenset({"step-start", "text-delta", "step-finish"})
 """Who drops these lets nothing of a step pass."""
 _CONTENT = ("text-", "reasoning-", "source", "file", "tool-call")
 """What the types of chunks begin with of which the answer is made."""
+_NOTHING = Chunk("")
+"""What a chunk that is let go takes the place of."""
 PENDING: Any = object()
 """What `Gate.ask` returns when there is something to wait for."""
 
@@ -75,7 +79,18 @@ class StreamParts(Sequence[Chunk]):
 class _Post:
     """One processor's post at the gate: its hook and its argument object."""
 
-    __slots__ = ("args", "dropped", "hook", "is_async", "link", "position", "takes_data", "track")
+    __slots__ = (
+        "args",
+        "dropped",
+        "flush",
+        "held",
+        "hook",
+        "is_async",
+        "link",
+        "position",
+        "takes_data",
+        "track",
+    )
 
     def __init__(
         self,
@@ -94,6 +109,10 @@ class _Post:
         self.track = track
         self.dropped: set[str] = set()
         """The types of the chunks that it let no one see."""
+        self.held: Held | None = None
+        """What stands before a hook with watches."""
+        self.flush: Flush | None = None
+        """What lets go of what the hook keeps on its own."""
 
 
 class Gate:
@@ -106,6 +125,7 @@ class Gate:
         "_run",
         "_serving",
         "_stopped",
+        "holds",
         "is_open",
         "is_plain",
         "late",
@@ -131,7 +151,11 @@ class Gate:
         """Whether `ask` can be of use."""
         self._keeps_parts = any(link.looks_back for link in chain)
         self._stopped: tuple[_Post, Any] | None = None
+        self.holds = False
+        """Whether something may be held back that is to leave when the model's stream has ended."""
         self._posts = [self._post(i, link) for i, link in enumerate(chain)]
+        for post in self._posts:
+            self._equip(post)
 
     def _post(self, position: int, link: Link) -> _Post:
         args = self._args(position, link)
@@ -162,10 +186,26 @@ class Gate:
     def join(self, link: Link) -> None:
         """A processor takes its post behind all others; its hook is in the pipeline already."""
         self._posts.append(self._post(len(self._posts), link))
+        self._equip(self._posts[-1])
         self.writes = self.writes or link.may_write
         self.is_open = False
         self.is_plain = self.is_plain and not link.is_async
         self._keeps_parts = self._keeps_parts or link.looks_back
+
+    def _equip(self, post: _Post) -> None:
+        """What a hook looks for is held back before it; what it holds back itself can be asked for."""
+        processor, run = post.link.processor, self._run
+        watches = watches_of(processor)
+        if watches:
+            lanes = getattr(processor, "lanes", ("text",))
+            post.held = Held(
+                post.hook, watches, lanes, awaits=post.is_async, disguised=run.disguise_call
+            )
+            post.hook = post.held.hook
+        flush = getattr(processor, "flush", None)
+        if flush is not None:
+            post.flush = Flush(flush, post.args, run.outbox.wake)
+        self.holds = self.holds or bool(watches) or flush is not None
 
     # ── passing ────────────────────────────────────────────────────────────────────────────────
 
@@ -188,6 +228,8 @@ class Gate:
             except BaseException as error:
                 returned = _Raised(error)
             if returned is not chunk or args.verdict is not None:
+                if returned is WITHHELD:
+                    return None
                 self._stopped = post, returned
                 return PENDING
         return chunk
@@ -264,6 +306,8 @@ class Gate:
 
     async def _made(self, post: _Post, returned: Any, part: Chunk) -> Chunk | None:
         """Something else than the chunk offered, made to belong to this run (R-122 to R-130)."""
+        if returned is WITHHELD:
+            return None
         turns, position = self.turns, post.position
         outside, turns.at = turns.at, position
         try:
@@ -345,6 +389,70 @@ class Gate:
                 f"returned a {kind!r} chunk for {offered!r}: the model's answer is complete; "
                 "let go of what you hold back when its block ends",
             )
+
+    # ── what is held back ──────────────────────────────────────────────────────────────────────
+
+    def begin_attempt(self, step: int) -> None:
+        """An attempt at a step begins: what is left of one before is let go by nobody."""
+        for post in self._posts:
+            if post.held is not None:
+                post.held.begin(step)
+            if post.flush is not None:
+                post.flush.cancel()
+
+    async def let_go(self) -> None:
+        """The model's stream has ended: what is held back leaves, post by post (B-364)."""
+        for post in self._posts:
+            if post.held is not None:
+                await self._release(post, post.held.end)
+            if post.flush is not None:
+                await self._release(post, post.flush)
+
+    async def let_go_of_own(self, *, due: bool = False) -> None:
+        """Hooks let go of what they keep themselves, those only whose time has come if `due`.
+
+        Else the model's stream has broken off: what could be half a match stays behind.
+        """
+        for post in self._posts:
+            if post.flush is not None and (post.flush.is_due or not due):
+                await self._release(post, post.flush)
+
+    async def _release(self, post: _Post, ask: Callable[[Any], Any]) -> None:
+        """What a post lets go of on its own goes on from there."""
+        turns, position = self.turns, post.position
+        if turns.at > position:
+            await turns.free(position)
+        outside, turns.at = turns.at, position
+        try:
+            try:
+                returned = await _awaited(post, ask(post.args))
+            except BaseException as error:
+                await failed(self._run, post.link, post.args, error)
+            for chunk in returned if returned.__class__ in (list, tuple) else [returned]:
+                if chunk is not None and chunk is not WITHHELD:
+                    made = self._fitting(post.link, chunk, _NOTHING)
+                    await self._run.deliver_written(made, position)
+            await turns.free(position)
+        finally:
+            turns.leave(position, outside)
+        if self._run.halt is not None:
+            raise self._run.halt
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether a hook has asked for its `flush` to be called in time."""
+        return any(post.flush is not None and post.flush.is_set for post in self._posts)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether such a time has come."""
+        return any(post.flush is not None and post.flush.is_due for post in self._posts)
+
+    def close(self) -> None:
+        """Nothing follows: no timer is left behind."""
+        for post in self._posts:
+            if post.flush is not None:
+                post.flush.cancel()
 
     # ── one at a time ──────────────────────────────────────────────────────────────────────────
 

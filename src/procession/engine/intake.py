@@ -66,6 +66,8 @@ class Intake:
         self._plain = False
         """Whether pieces of text need nothing but the gate: true once the step has started."""
         self._mending = Mending()
+        if run.gate.holds:
+            run.gate.begin_attempt(step.number)
         self._keeps_raw = bool(run.pipeline.process_llm_response)
         self.writes = run.gate.writes or run.pipeline.process_tool_result.writes
         """Whether a hook that is called on the way may write while it runs."""
@@ -162,8 +164,14 @@ class Intake:
     async def end(self) -> None:
         """The stream has ended: an empty one was a step too, and half characters are let go."""
         await self.start()
+        await self._let_go()
+
+    async def _let_go(self) -> None:
+        """Halves of characters, and what is held back at the gate."""
         for half in self._mending.let_go():
             await self._content(half)
+        if self._gate.holds:
+            await self._gate.let_go()
 
     async def _offer(self, chunk: Chunk) -> None:
         self._keep(await self._gate.offer(chunk))
@@ -214,6 +222,8 @@ class Intake:
         if chunk.payload.step_result.reason == "unknown":
             chunk.payload.step_result.reason = "other"
         self._step.answer.note_finish(chunk)
+        if self._gate.holds:
+            await self._let_go()  # a `finish` that is offered is the last chunk of the model's
         if self._step.answer.finish_reason != "tool-calls":
             await self._offer_hidden(chunk)
 

@@ -13,6 +13,7 @@ from ..errors import ModelError
 from .asking import ModelFailure, read_failure, retries_of
 from .choices import model_request
 from .delivery import deliver
+from .flushing import Hearing
 from .frames import step_start_chunk
 from .intake import Intake
 from .interruption import Interrupted
@@ -41,6 +42,7 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
     request = model_request(run, step)
     retries = retries_of(step, request)
     read: Any = ()
+    holds = run.gate.holds
     while True:
         started = perf_counter()
         source = _source(step, request)
@@ -50,7 +52,14 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
             following = begin_unnoticed(source)
             while True:
                 try:
-                    read = await following
+                    if holds and run.gate.has_timers:
+                        hearing = Hearing(run, following)
+                        async with aclosing(Unnoticed(hearing.batches())) as written:
+                            async for batch in written:
+                                yield batch
+                        read = hearing.read()
+                    else:
+                        read = await following
                 except StopAsyncIteration:
                     break
                 stop.waiting = False

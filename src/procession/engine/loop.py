@@ -291,6 +291,10 @@ class Loop:
             async with aclosing(begin(run, step)) as begun:
                 async for batch in begun:
                     yield batch
+            if run.gate.holds and run.answer is not None:
+                await run.gate.let_go_of_own()
+                if run.out:
+                    yield run.take_out()
             async with aclosing(ask_for_retry(run, step, error)) as written:
                 async for batch in written:
                     yield batch

@@ -196,6 +196,11 @@ class Outbox:
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
+    async def wait(self) -> None:
+        """Until `wake` is called."""
+        wake = self._wake = asyncio.get_running_loop().create_future()
+        await wake
+
     async def attend(self, work: Coroutine[Any, Any, None]) -> AsyncGenerator[list[Chunk], None]:
         """Run `work` beside the stream; yields what it writes, and raises what it raises."""
         task = begin_work(self.run.interruption, work)

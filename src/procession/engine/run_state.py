@@ -228,6 +228,7 @@ class RunState:
         args.retry_count = self.retry_count
         args.retry_budget = self.retry_budget
         args.count_usage = self.count_usage
+        args.current_model = self.current_model
         args.max_retries = self.max_retries
         args.request_context = self.request_context
         args.abort_signal = self.abort_signal
@@ -246,6 +247,13 @@ class RunState:
         args.state = self.states[name]
         args.shown = args.show()
         args.verdict = None
+
+    def current_model(self) -> LanguageModel | None:
+        """The model that the agent would ask now; raises what resolving it raises."""
+        model: Any = self.model if self.step is None else self.step.model
+        if model is None or (model is self.model and self.model_is_object):
+            return model
+        return self.models.get(model)
 
     def response_shown(self) -> tuple[list[Message], list[dict[str, Any]]]:
         """What hooks at the end of the run are shown: its response (R-158)."""
@@ -338,6 +346,11 @@ class RunState:
         """Tokens of a processor's own model: they stand beside those of the steps (R-508)."""
         self.processor_usage = self.processor_usage + usage
 
+    def disguise_call(self, tool_call_id: str, were: Any, are: Any) -> None:
+        """The arguments of a call are shown and stored changed, but the tool runs with its own."""
+        if self.answer is not None:
+            self.answer.disguise(tool_call_id, were, are)
+
     def join(self, link: Link) -> None:
         """One more processor, last in the chain of its hook, from now on."""
         self.pipeline = self.pipeline.joined(link)
@@ -409,6 +422,8 @@ class RunState:
 
     def release(self) -> None:
         """Let go of what only a run under way needs; what refers back to the run is among it."""
+        if self._gate is not None:
+            self._gate.close()
         self._gate = self._writer = None
         self.states.clear()
         self.in_loop = False

@@ -170,7 +170,7 @@ class ToolRunner:
         if call.arguments is UNSET:
             return _failed(f"The arguments for tool {call.name!r} are not valid JSON")
         try:
-            arguments = tool.validate(call.part.tool_invocation.args)
+            arguments = tool.validate(call.to_run_with)
         except ToolError as error:
             refusal = {
                 "error": True,

@@ -246,10 +246,10 @@ def _merged(chunks: list[Chunk]) -> Chunk:
 
 def _joined(said: list[dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    known: Any
     for meta in said:
         for name, value in meta.items():
             known = found.get(name)
-            if isinstance(known, dict) and isinstance(value, dict):
-                value = {**known, **value}
-            found[name] = value
+            both = isinstance(known, dict) and isinstance(value, dict)
+            found[name] = {**known, **value} if both else value
     return found
