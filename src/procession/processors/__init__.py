@@ -2,17 +2,25 @@
 
 from ..prefill import PrefillErrorHandler
 from ..structured.second_model import StructuredOutputProcessor
+from .history_rule import HistoryRule, RulePrompt
+from .provider_history import ProviderHistoryCompat
 from .stream_error_retry import RetryMatcher, StreamErrorRetryProcessor
 from .tool_call_filter import ToolCallFilter
+from .tool_search import ToolFilterArgs, ToolSearchProcessor
 from .transient_errors import is_bad_request_error, is_retryable_openai_responses_stream_error
 from .unicode import UnicodeNormalizer
 
 __all__ = [
+    "HistoryRule",
     "PrefillErrorHandler",
+    "ProviderHistoryCompat",
     "RetryMatcher",
+    "RulePrompt",
     "StreamErrorRetryProcessor",
     "StructuredOutputProcessor",
     "ToolCallFilter",
+    "ToolFilterArgs",
+    "ToolSearchProcessor",
     "UnicodeNormalizer",
     "is_bad_request_error",
     "is_retryable_openai_responses_stream_error",
