@@ -160,8 +160,8 @@ class _Guarded:
         if done == "block":
             raise guard.verdict(failure) from None
         assert mark is not None
-        mark.restore()
         self._messages.restore(run.message_id)
+        mark.restore()  # last, for it was made first: the two may hold the same objects
         args.__dict__.pop("message_list", None)
         if done == "allow":
             return part
