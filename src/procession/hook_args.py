@@ -107,6 +107,9 @@ class HookArgs(Generic[M]):
     """`await send_signal({"type": "reactive", "contents": …})` adds a reminder (R-713)."""
     count_usage: Callable[[Usage], None] = ABSENT
     """Counts tokens spent on a model of the processor's own, in `processor_usage`."""
+    current_model: Callable[[], LanguageModel | None] = ABSENT
+    """The engine's: the model that the agent would ask now, for processors that ask one themselves
+    (B-021)."""
     max_retries: int = 0
     """The engine's: how often a failed call of a model is made again (R-216)."""
     run_id: str = ABSENT
@@ -314,10 +317,15 @@ class ProcessOutputStreamArgs(HookArgs[M]):
 
     def flush_within(self, seconds: float) -> None:
         """Have the processor's `flush(state)` called in so many seconds, while the model is waited
-        for, unless it was called before (B-363). A time that is set already stands.
+        for, unless it was called before (B-363). The last call counts.
 
-        The model's stream may end first: then `flush` is called at once.
+        The model's stream may end first: then `flush` is called at once. Raises
+        `ConfigurationError` when the processor has none.
         """
+        if self.set_timer is ABSENT:
+            raise ConfigurationError(
+                f"processor {self.processor_id!r} called flush_within, but has no flush(state)"
+            )
         self.set_timer(seconds)
 
     @property

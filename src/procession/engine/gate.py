@@ -193,7 +193,7 @@ class Gate:
         self._keeps_parts = self._keeps_parts or link.looks_back
 
     def _equip(self, post: _Post) -> None:
-        """What a hook looks for is held back before it; what it holds back itself can be asked for."""
+        """Hold back what the hook looks for; ask for what it holds back itself."""
         processor, run = post.link.processor, self._run
         watches = watches_of(processor)
         if watches:

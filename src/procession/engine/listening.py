@@ -31,7 +31,7 @@ __all__ = ["begin", "listen"]
 
 
 # One frame for a read, not several.
-async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:  # noqa: C901
+async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]:  # noqa: C901, PLR0915
     """Ask the model, or replay a response, and let what it delivers pass.
 
     Raises `ModelFailure` when the call fails, `TripWire` for a verdict; either way the model's

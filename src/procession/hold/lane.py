@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..chunks import Chunk
     from .piece import LaneKind, Watch
 
-__all__ = ["Lane", "Rules"]
+__all__ = ["Lane", "Rules", "merged"]
 
 LONG = 1024
 """From how many held characters on the watches are not asked for every chunk."""
@@ -202,7 +202,7 @@ class Lane:
         came = self._came_in
         if not came:
             return None
-        made = _merged([chunk for at, chunk in came if at < left])
+        made = merged([chunk for at, chunk in came if at < left])
         while len(came) > 1 and came[1][0] <= left:
             came.popleft()
         if left == self._taken:
@@ -235,7 +235,8 @@ def _bare(chunk: Chunk) -> Chunk:
     return made
 
 
-def _merged(chunks: list[Chunk]) -> Chunk:
+def merged(chunks: Sequence[Chunk]) -> Chunk:
+    """A copy of the first chunk, with what the provider says in any of them (B-135)."""
     made = _template(chunks[0])
     said = [getattr(chunk.payload, "provider_metadata", UNSET) for chunk in chunks]
     said = [meta for meta in said if meta is not UNSET]

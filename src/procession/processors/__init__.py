@@ -2,6 +2,7 @@
 
 from ..prefill import PrefillErrorHandler
 from ..structured.second_model import StructuredOutputProcessor
+from .batching import BatchPartsProcessor
 from .history_rule import HistoryRule, RulePrompt
 from .provider_history import ProviderHistoryCompat
 from .stream_error_retry import RetryMatcher, StreamErrorRetryProcessor
@@ -11,6 +12,7 @@ from .transient_errors import is_bad_request_error, is_retryable_openai_response
 from .unicode import UnicodeNormalizer
 
 __all__ = [
+    "BatchPartsProcessor",
     "HistoryRule",
     "PrefillErrorHandler",
     "ProviderHistoryCompat",

@@ -62,6 +62,7 @@ _EMPTY: Mapping[str, Callable[[], Any]] = {
     "tool_calls": list,
     "usage": Usage,
     "args": dict,
+    "set_timer": lambda: _heard_by_nobody,
 }
 """What an argument is in a run of which nothing is known, by name."""
 
@@ -133,6 +134,10 @@ def _derived(
 
 def _counted_nowhere(_usage: Usage) -> None:
     """Nobody adds up what one hook spends."""
+
+
+def _heard_by_nobody(_seconds: float) -> None:
+    """No time passes for a hook that is called alone."""
 
 
 def _sender(messages: MessageList) -> Callable[..., Any]:
