@@ -8,6 +8,7 @@ from .provider_history import ProviderHistoryCompat
 from .stream_error_retry import RetryMatcher, StreamErrorRetryProcessor
 from .tool_call_filter import ToolCallFilter
 from .tool_search import ToolFilterArgs, ToolSearchProcessor
+from .trailing_assistant import TrailingAssistantGuard
 from .transient_errors import is_bad_request_error, is_retryable_openai_responses_stream_error
 from .unicode import UnicodeNormalizer
 
@@ -23,6 +24,7 @@ __all__ = [
     "ToolCallFilter",
     "ToolFilterArgs",
     "ToolSearchProcessor",
+    "TrailingAssistantGuard",
     "UnicodeNormalizer",
     "is_bad_request_error",
     "is_retryable_openai_responses_stream_error",
