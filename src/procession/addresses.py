@@ -22,7 +22,7 @@ def check_address(what: str, url: object) -> None:
         except ValueError:  # brackets or a port that are none
             pass
     given = "" if isinstance(url, str) else f", not of type {type(url).__name__}"
-    raise ConfigurationError(f"{what} must be an address such as https://host/v1{given}")
+    raise ConfigurationError(f"{what} must be an address such as https://host/path{given}")
 
 
 def public_url(url: str) -> str:

@@ -350,6 +350,12 @@ def _as_tool(entry: Any) -> Tool:
         return entry
     if inspect.isroutine(entry):
         return tool(entry)
+    if callable(getattr(entry, "tools", None)):
+        kind = type(entry).__name__
+        raise ConfigurationError(
+            f"not a tool: {kind}, which gives tools itself. Alone it is not in a list: tools=…; "
+            f"with others it goes into MCPTools(…)"
+        )
     raise ConfigurationError(
         f"not a tool: {type(entry).__name__}. Decorate a function with @tool, or make a Tool(…)"
     )

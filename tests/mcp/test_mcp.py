@@ -272,7 +272,7 @@ async def test_connecting_fails_with_words() -> None:
     with pytest.raises(ToolError, match="No such file"):
         async with MCPServer.stdio("/no/such/program", env={"KEY": SECRET}):
             pass
-    with pytest.raises(ToolError, match=r"'127\.0\.0\.1': no connection: ConnectError"):
+    with pytest.raises(ToolError, match=r"'127\.0\.0\.1:9': no connection: ConnectError"):
         async with MCPServer.http(f"http://127.0.0.1:9/mcp?key={SECRET}"):
             pass
     with pytest.raises(ToolError, match=r"within 0\.2 seconds"):

@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 
 from .listing import leave_out_misfits
 
-__all__ = ["Link", "Transport", "error_types", "leaves"]
+__all__ = ["Link", "Transport", "leaves"]
 
 Transport = Callable[["Link"], AbstractAsyncContextManager[Any]]
 """Makes the streams of a connection; told of the link, which hears how it fares."""
@@ -43,6 +43,10 @@ class Link:
         """Whether nothing can be sent through it any more."""
         self.has_expired = False
         """Whether the server has forgotten the session: what was sent last was not carried out."""
+        self.refusal = ""
+        """The HTTP error with which the server answered last, in words."""
+        self.is_process = False
+        """Whether the server is a program of ours."""
         self.error: BaseException | None = None
         """Why it was lost, where that is known."""
         self.listed: list[Any] | None = None
@@ -233,14 +237,3 @@ def leaves(error: BaseException | None) -> list[BaseException]:
 
 def _holds(error: BaseException | None, kinds: tuple[type[BaseException], ...]) -> bool:
     return any(isinstance(leaf, kinds) for leaf in leaves(error))
-
-
-def error_types(error: BaseException | None) -> str:
-    """What went wrong, by the types of the errors: their texts may hold what is secret."""
-    names = [
-        f"{type(leaf).__name__}: {leaf.strerror}"
-        if isinstance(leaf, OSError) and leaf.strerror
-        else type(leaf).__name__
-        for leaf in leaves(error)
-    ]
-    return ", ".join(dict.fromkeys(names))

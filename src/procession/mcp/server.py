@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack
+from urllib.parse import urlsplit
 
 import anyio
 from mcp.shared.exceptions import MCPError
@@ -14,9 +15,11 @@ from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 from ..errors import ConfigurationError, ProcessionError, ToolError
 from ..tools import Tool
 from .calls import Progress, stopped_by
+from .checks import check_endpoint, check_options, check_process
 from .contents import error_words, shown_to_model, tool_result
-from .link import Link, error_types, leaves
+from .link import Link
 from .listing import Choices, all_pages
+from .refusals import words_of
 from .secrets import Secrets, secrets_of_address, secrets_of_process
 from .transports import endpoint, process
 
@@ -71,10 +74,11 @@ class MCPServer:
     """
 
     def __init__(
-        self, transport: Transport, secrets: Secrets, options: ServerOptions, name: str
+        self, transport: Transport, secrets: Secrets, options: ServerOptions, place: str
     ) -> None:
         """For `stdio` and `http`, which see."""
-        self.name = options.get("name", name)
+        self._place = place
+        self.name = options.get("name") or place.rpartition("/")[2]
         self._transport = transport
         self._secrets = secrets
         self._choices = Choices(
@@ -102,8 +106,8 @@ class MCPServer:
         It gets a few harmless variables of this process's environment, and `env`. What it writes
         to its standard error goes to `errlog`, or to ours.
         """
-        if isinstance(args, str):
-            raise ConfigurationError("args must be a list of arguments, not one text")
+        check_process(command, args, env, cwd, errlog)
+        check_options(options, ServerOptions.__annotations__, "env", "cwd", "errlog")
         transport = process(command, args, env, cwd, errlog)
         name = re.split(r"[\\/]", command)[-1]
         return cls(transport, secrets_of_process(args, env), options, name)
@@ -122,13 +126,12 @@ class MCPServer:
         `http_client` makes the client of a connection, for sign-on, proxies or certificates of
         your own; it is closed with the connection, and `headers` are not given to it.
         """
-        from urllib.parse import urlsplit
-
-        host = urlsplit(url).hostname
-        if host is None:
-            raise ConfigurationError("an MCP server's url must be one like https://host/mcp")
+        check_endpoint(url, headers, http_client)
+        check_options(options, ServerOptions.__annotations__, "headers", "http_client")
         transport = endpoint(url, headers, http_client)
-        return cls(transport, secrets_of_address(url, headers), options, host)
+        parts = urlsplit(url)
+        place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        return cls(transport, secrets_of_address(url, headers), options, place)
 
     def __repr__(self) -> str:
         return f"MCPServer(name={self.name!r})"
@@ -209,16 +212,11 @@ class MCPServer:
         except TimeoutError:
             problem = f"no connection within {self._connect_timeout:g} seconds"
         except Exception as error:
-            problem = f"no connection: {self._words(error)}"
+            problem = f"no connection: {self._words(error, link)}"
         raise ToolError(f"MCP server {self.name!r}: {problem}")
 
-    def _words(self, error: BaseException) -> str:
-        """What went wrong, without what is secret: the server's own words, where it has any."""
-        words = [
-            (isinstance(leaf, MCPError) and self._secrets.hidden(leaf.message)) or error_types(leaf)
-            for leaf in leaves(error)
-        ]
-        return ", ".join(dict.fromkeys(words))
+    def _words(self, error: BaseException, link: Link) -> str:
+        return words_of(error, link, self._place, self._secrets)
 
     # ── tools ──────────────────────────────────────────────────────────────────────────────────
 
@@ -314,7 +312,7 @@ class MCPServer:
                 raise
             except Exception as error:
                 if not await self._was_lost(link, error):
-                    raise self._told(what, error) from None
+                    raise self._told(what, error, link) from None
             if is_last or not (repeatable or link.was_never_sent):
                 break
         raise ToolError(
@@ -333,12 +331,12 @@ class MCPServer:
             await link.close()
         return True
 
-    def _told(self, what: str, error: Exception) -> ToolError:
+    def _told(self, what: str, error: Exception, link: Link) -> ToolError:
         """The error that model and user are told."""
         if isinstance(error, MCPError) and error.code == REQUEST_TIMEOUT:
             words = self._too_late()
         else:
-            words = self._words(error)
+            words = self._words(error, link)
         return self._problem(what, words)
 
     def _too_late(self) -> str:

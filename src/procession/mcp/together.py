@@ -25,6 +25,9 @@ class MCPTools:
     """
 
     def __init__(self, *sources: MCPServer | Tool | Callable[..., object]) -> None:
+        for source in sources:
+            if not isinstance(source, MCPServer):
+                _own(source)  # what is no tool is refused now
         self._sources = sources
         self._open: AsyncExitStack | None = None
 
@@ -51,14 +54,15 @@ class MCPTools:
         """All tools, as they are now."""
         found: dict[str, Tool] = {}
         givers: dict[str, str] = {}
-        for source in self._sources:
+        for number, source in enumerate(self._sources, 1):
             server = isinstance(source, MCPServer)
-            giver = f"MCP server {source.name!r}" if server else "you"
+            giver = f"MCP server {source.name!r} (source {number})" if server else "you"
             for tool in await source.tools() if server else _own(source):
                 if tool.name in found:
                     raise ConfigurationError(
                         f"two tools are named {tool.name!r}, given by {givers[tool.name]} and by "
-                        f"{giver}: set a prefix for the server, MCPServer.stdio(…, prefix='x_')"
+                        f"{giver}: set a prefix for the server, MCPServer.stdio(…, prefix='x_'); "
+                        f"name='…' says in errors which one it is"
                     )
                 found[tool.name], givers[tool.name] = tool, giver
         return list(found.values())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 import httpx2
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+
+from .refusals import refusal
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["endpoint", "process"]
 
 CONNECT = 30.0
+BODY = 2.0
+"""Seconds; how long the words are waited for with which a server refuses."""
 SESSION = "mcp-session-id"
 
 
@@ -36,7 +41,8 @@ def process(
     )
 
     @asynccontextmanager
-    async def connect(_link: Link) -> AsyncGenerator[Any, None]:
+    async def connect(link: Link) -> AsyncGenerator[Any, None]:
+        link.is_process = True
         with _stderr(errlog) as log:
             async with stdio_client(parameters, log) as streams:
                 yield streams
@@ -68,6 +74,8 @@ def endpoint(
             # Sessions end on the server's side too; then the call was not looked at (404).
             if response.status_code == 404 and SESSION in response.request.headers:
                 link.has_expired = True
+            if response.request.method == "POST":  # other methods need not be there
+                link.refusal = await _refusal(response) if response.is_error else ""
 
         client = http_client() if http_client is not None else _client(headers)
         client.event_hooks = {
@@ -78,6 +86,13 @@ def endpoint(
             yield streams
 
     return connect
+
+
+async def _refusal(response: httpx2.Response) -> str:
+    with suppress(TimeoutError, httpx2.HTTPError):
+        async with asyncio.timeout(BODY):
+            await response.aread()
+    return refusal(response)
 
 
 def _client(headers: Mapping[str, str] | None) -> httpx2.AsyncClient:
