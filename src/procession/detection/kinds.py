@@ -1,0 +1,104 @@
+"""The types that are found locally, and what finds each."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import InputError
+from . import money, national, network, phones, secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from .scan import Scan
+
+__all__ = ["GROUPS", "LOCAL_TYPES", "PRIVATE_KEY", "Kind", "kinds_for"]
+
+
+class Kind(NamedTuple):
+    """One type: `find` yields start, end and confidence. The lower rank names a region that two
+    equally long and equally certain finds share."""
+
+    type: str
+    rank: int
+    find: Callable[[Scan], Iterator[tuple[int, int, float]]]
+
+
+def nothing(scan: Scan) -> Iterator[tuple[int, int, float]]:
+    """Private keys are found where the text is divided."""
+    return iter(())
+
+
+PRIVATE_KEY = Kind("private-key", 0, nothing)
+
+# In the order of their ranks: what says more stands before what says less.
+FIXED: dict[str, Callable[[Scan], Iterator[tuple[int, int, float]]]] = {
+    "url-credentials": network.urls_with_credentials,
+    "aws-key": secrets.aws_keys,
+    "jwt": secrets.json_web_tokens,
+    "bearer-token": secrets.bearer_tokens,
+    "api-key": secrets.api_keys,
+    "email": network.emails,
+    "url": network.urls,
+    "uuid": network.uuids,
+    "ip-address": network.ip_addresses,
+}
+WITH_LIBRARY: dict[str, Callable[[], Callable[[Scan], Iterator[tuple[int, int, float]]]]] = {
+    "iban": money.iban_finder,
+    "credit-card": money.card_finder,
+    "crypto-wallet": money.wallet_finder,
+}
+PHONE = "phone"
+
+LOCAL_TYPES: tuple[str, ...] = (
+    PRIVATE_KEY.type,
+    *FIXED,
+    *WITH_LIBRARY,
+    *national.NATIONAL_IDS,
+    PHONE,
+)
+"""All ids of types that are found locally, in the order of their ranks."""
+
+GROUPS: dict[str, tuple[str, ...]] = {"national-id": tuple(national.NATIONAL_IDS)}
+"""Names that stand for several types."""
+
+
+def kinds_for(types: Iterable[str] | None, regions: Iterable[str] | None) -> tuple[Kind, ...]:
+    """The kinds of these types, in the order of their ranks."""
+    wanted = chosen(types)
+    checked = phones.checked_regions(regions)
+    return tuple(
+        kind_of(type_id, rank, checked)
+        for rank, type_id in enumerate(LOCAL_TYPES)
+        if type_id in wanted
+    )
+
+
+def chosen(types: Iterable[str] | None) -> frozenset[str]:
+    """The ids that are meant; raises `InputError` for a name that nothing answers to."""
+    if types is None:
+        return frozenset(LOCAL_TYPES)
+    if isinstance(types, str):
+        raise InputError(f"LocalDetector: types must be a list of texts, not {types!r}")
+    wanted: set[str] = set()
+    for name in types:
+        if name not in GROUPS and name not in LOCAL_TYPES:
+            near = get_close_matches(str(name), (*GROUPS, *LOCAL_TYPES), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"LocalDetector: types: nothing finds {name!r} locally{hint}")
+        wanted.update(GROUPS.get(name, (name,)))
+    return frozenset(wanted)
+
+
+def kind_of(type_id: str, rank: int, regions: tuple[str, ...]) -> Kind:
+    """The kind of a type; loads the library that it needs."""
+    if type_id == PRIVATE_KEY.type:
+        return PRIVATE_KEY
+    if type_id == PHONE:
+        return Kind(type_id, rank, phones.phone_finder(regions))
+    if type_id in WITH_LIBRARY:
+        return Kind(type_id, rank, WITH_LIBRARY[type_id]())
+    if type_id in FIXED:
+        return Kind(type_id, rank, FIXED[type_id])
+    return Kind(type_id, rank, national.finder(type_id))

@@ -1,0 +1,223 @@
+"""National ids of persons, each in its usual forms and with its country's checks."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .extras import library
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .scan import Scan
+
+__all__ = ["NATIONAL_IDS", "finder"]
+
+Found = tuple[int, int, float]
+
+LEFT = r"(?<![A-Za-z0-9\xe9_])(?<![A-Za-z0-9][.,/@#-])"
+RIGHT = r"(?![A-Za-z0-9\xe9_]|[-.,/@:][A-Za-z0-9])"
+S = r"[ \t]"
+
+
+class Form(NamedTuple):
+    """A way of writing an id. `alone`: no other group of digits stands before or behind it.
+    `words`: only where a word of the id's kind stands before it."""
+
+    pattern: str
+    confidence: float
+    alone: bool = False
+    words: bool = False
+
+
+class NationalId(NamedTuple):
+    """An id: its forms, the module that checks it, and the words that speak for it."""
+
+    module: str
+    words: str
+    forms: tuple[Form, ...]
+
+
+def groups(separator: str, *sizes: int) -> str:
+    """Groups of digits of these sizes."""
+    return separator.join(f"[0-9]{{{size}}}" for size in sizes)
+
+
+NATIONAL_IDS: dict[str, NationalId] = {
+    "ssn": NationalId(
+        "us.ssn",
+        r"ssn|social security|soc\.? sec|sozialversicherung|s\.s\.n",
+        (
+            Form(groups("-", 3, 2, 4), 0.9),
+            Form(groups(S, 3, 2, 4), 0.7, alone=True),
+            Form(groups(r"[ \t.]", 3, 2, 4), 0.9, words=True),
+            Form("[0-9]{9}", 0.85, words=True),
+        ),
+    ),
+    "us-itin": NationalId(
+        "us.itin",
+        r"itin|taxpayer|tax(?:payer)? id|tin\b",
+        (
+            Form(groups("-", 3, 2, 4), 0.9),
+            Form(groups(S, 3, 2, 4), 0.9, words=True),
+            Form("[0-9]{9}", 0.85, words=True),
+        ),
+    ),
+    "uk-nino": NationalId(
+        "",
+        r"nino|national insurance|ni n(?:o|umber)",
+        (
+            Form(
+                r"(?!BG|GB|NK|KN|TN|NT|ZZ)[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]"
+                r"(?:(?P<gap>[ \t-]?)[0-9]{2}[ \t-]?[0-9]{2}[ \t-]?[0-9]{2}[ \t-]?)[A-D]",
+                0.9,
+            ),
+        ),
+    ),
+    "uk-nhs": NationalId(
+        "gb.nhs",
+        r"nhs|national health|patient",
+        (
+            Form(groups(r"[ \t-]", 3, 3, 4), 0.95, words=True),
+            Form("[0-9]{10}", 0.95, words=True),
+        ),
+    ),
+    "fr-nir": NationalId(
+        "fr.nir",
+        r"nir\b|s[eé]cu|sociale|insee",
+        (
+            Form(
+                r"[1-478][ \t.]?[0-9]{2}[ \t.]?[0-9]{2}[ \t.]?(?:[0-9]{2}|2[ABab])[ \t.]?[0-9]{3}"
+                r"[ \t.]?[0-9]{3}[ \t./-]?[0-9]{2}",
+                1.0,
+            ),
+        ),
+    ),
+    "de-idnr": NationalId(
+        "de.idnr",
+        r"steuer|idnr|id-nr|identifikationsnummer|tax|tin\b|st\.?-?nr|identnummer",
+        (
+            Form(groups(r"[ \t]", 2, 3, 3, 3), 0.9, alone=True),
+            Form(groups(r"[ \t./-]", 2, 3, 3, 3), 0.95, words=True),
+            Form("[0-9]{11}", 0.95, words=True),
+        ),
+    ),
+    "es-dni": NationalId(
+        "es.dni",
+        r"dni|nif\b|identidad",
+        (
+            Form(r"[0-9]{8}[ \t-]?[A-HJ-NP-TV-Z]", 0.95),
+            Form(r"[0-9]{8}-?[a-hj-np-tv-z]", 0.95),
+            Form(r"[0-9]{2}\.[0-9]{3}\.[0-9]{3}[ -]?[A-HJ-NP-TV-Z]", 0.95),
+        ),
+    ),
+    "es-nie": NationalId(
+        "es.nie",
+        r"nie\b|extranjero",
+        (Form(r"[XYZxyz]-?[0-9]{7}-?[A-HJ-NP-TV-Za-hj-np-tv-z]", 0.95),),
+    ),
+    "it-cf": NationalId(
+        "it.codicefiscale",
+        r"codice fiscale|c\.?f\.?\b",
+        (
+            Form(
+                r"[A-Za-z]{6}[0-9LMNPQRSTUVlmnpqrstuv]{2}[A-EHLMPR-Ta-ehlmpr-t]"
+                r"[0-9LMNPQRSTUVlmnpqrstuv]{2}[A-Za-z][0-9LMNPQRSTUVlmnpqrstuv]{3}[A-Za-z]",
+                1.0,
+            ),
+        ),
+    ),
+    "cn-ric": NationalId(
+        "cn.ric",
+        r"身份证|身分证|id",
+        (
+            Form(
+                r"[1-9][0-9]{5}[ \t]?(?:18|19|20)[0-9]{2}[01][0-9][0-3][0-9][ \t]?[0-9]{3}[0-9Xx]",
+                1.0,
+            ),
+        ),
+    ),
+    "kr-rrn": NationalId(
+        "kr.rrn",
+        r"주민|등록번호|rrn|resident registration",
+        (
+            Form(r"[0-9]{2}[01][0-9][0-3][0-9](?:-|[ \t]-[ \t])[1-8][0-9]{6}", 0.95),
+            Form(r"[0-9]{2}[01][0-9][0-3][0-9][ \t]?[1-8][0-9]{6}", 0.95, words=True),
+        ),
+    ),
+    "jp-my-number": NationalId(
+        "jp.in_",
+        r"マイナンバー|個人番号|my ?number|individual number",
+        (
+            Form(groups(r"[ \t-]", 4, 4, 4), 0.75, alone=True),
+            Form("[0-9]{12}", 0.95, words=True),
+        ),
+    ),
+    "br-cpf": NationalId(
+        "br.cpf",
+        r"cpf|pessoa f[ií]sica",
+        (
+            Form(r"[0-9]{3}\.[0-9]{3}\.[0-9]{3}-[0-9]{2}", 1.0),
+            Form(r"[0-9]{9}-[0-9]{2}", 0.95),
+            Form(r"[0-9]{11}", 0.95, words=True),
+        ),
+    ),
+    "br-cnpj": NationalId(
+        "br.cnpj",
+        r"cnpj|pessoa jur[ií]dica",
+        (
+            Form(r"[0-9]{2}\.[0-9]{3}\.[0-9]{3}/[0-9]{4}-[0-9]{2}", 1.0),
+            Form(r"[0-9]{14}", 0.95, words=True),
+        ),
+    ),
+    "in-aadhaar": NationalId(
+        "in_.aadhaar",
+        r"aadh?aar|uid(?:ai)?\b|आधार",
+        (
+            Form(groups(r"[ \t-]", 4, 4, 4), 0.8, alone=True),
+            Form("[2-9][0-9]{11}", 0.95, words=True),
+        ),
+    ),
+    "in-pan": NationalId(
+        "in_.pan",
+        r"pan\b|permanent account",
+        (
+            Form(r"[A-Z]{3}[ABCFGHJLPT][A-Z][0-9]{4}[A-Z]", 0.9),
+            Form(r"[A-Za-z]{3}[ABCFGHJLPTabcfghjlpt][A-Za-z][0-9]{4}[A-Za-z]", 0.9, words=True),
+        ),
+    ),
+}
+"""By type id. `uk-nino` has no check digit: its letters are all there is to check."""
+
+FOLLOWED = re.compile(r"[ \t]{1,2}[0-9]")
+
+
+def finder(type_id: str) -> Callable[[Scan], Iterator[Found]]:
+    """What finds this id; loads the module that checks it."""
+    entry = NATIONAL_IDS[type_id]
+    check: Any = library(f"stdnum.{entry.module}", type_id).is_valid if entry.module else None
+    words = re.compile(entry.words, re.IGNORECASE)
+    forms = [(form, re.compile(f"{LEFT}(?=({form.pattern}){RIGHT})")) for form in entry.forms]
+
+    def find(scan: Scan) -> Iterator[Found]:
+        if not scan.has_digits or len(scan.text) < 9:
+            return
+        for form, pattern in forms:
+            for match in pattern.finditer(scan.text):
+                if check is not None and not check(match[1]):
+                    continue
+                start, end = match.span(1)
+                spoken = words.search(scan.words_before(start)) is not None
+                if form.words and not spoken:
+                    continue
+                if form.alone and not spoken and has_neighbours(scan, start, end):
+                    continue
+                yield start, end, 1.0 if spoken else form.confidence
+
+    return find
+
+
+def has_neighbours(scan: Scan, start: int, end: int) -> bool:
+    """Whether it stands among other groups of digits."""
+    return scan.follows_group(start) or FOLLOWED.match(scan.text, end) is not None

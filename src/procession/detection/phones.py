@@ -1,0 +1,172 @@
+"""Phone numbers: international ones of every country, national ones of chosen countries."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import InputError
+from .extras import library
+from .phone_words import AGAINST, FOR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from .scan import Scan
+
+__all__ = ["DEFAULT_REGIONS", "checked_regions", "phone_finder"]
+
+Found = tuple[int, int, float]
+
+DEFAULT_REGIONS = ("US", "GB", "FR", "DE", "ES", "IT", "CN", "KR", "JP", "BR", "IN")
+"""Countries whose national numbers are looked for unless others are named."""
+
+LEFT = r"(?<![A-Za-z0-9\xe9_+])(?<![A-Za-z0-9][-.,/_#@])"
+RIGHT = r"(?![A-Za-z0-9\xe9_]|[-./:@,%][0-9A-Za-z])"
+GAP = r"(?:[ \t]{1,2}|[-./]|[ \t]-[ \t])"
+EXTENSION = r"(?:x[0-9]{1,6})?"
+
+ABROAD = re.compile(
+    r"(?<![A-Za-z0-9\xe9_+])(?<![0-9][-.,/])"
+    r"\(?(?:\+|00(?=\(?[1-9])|011[ -](?=[1-9]))(?=\(?[1-9])"
+)
+BODY = re.compile(rf"\(?[0-9](?:\)?{GAP}?\(?[0-9]){{6,17}}")
+END = re.compile(rf"{EXTENSION}{RIGHT}")
+GROUP_END = re.compile(r"[0-9](?![0-9])")
+REGION = re.compile(r"[A-Z]{2}\Z")
+
+
+class Form(NamedTuple):
+    """A national way of writing. `regions`: where it is used, all for none. `bare`: other numbers
+    look like this, so a word has to speak for it. `loose`: right by its looks alone."""
+
+    pattern: re.Pattern[str]
+    regions: frozenset[str] = frozenset()
+    bare: bool = False
+    loose: bool = False
+
+
+def form(pattern: str, *regions: str, bare: bool = False, loose: bool = False) -> Form:
+    """The form, with what may stand around it; every place is tried."""
+    whole = re.compile(f"{LEFT}(?=({pattern}{EXTENSION}){RIGHT})")
+    return Form(whole, frozenset(regions), bare, loose)
+
+
+FORMS = (
+    form(
+        r"(?:1[-. ])?(?:\([2-9][0-9]{2}\)[ \t]?|[2-9][0-9]{2}[-.])[0-9]{3}[-. ][0-9]{4}",
+        "US",
+        "CA",
+        loose=True,
+    ),
+    form(r"(?:1[-. ])?[2-9][0-9]{2}[ \t][0-9]{3}[- \t][0-9]{4}", "US", "CA"),
+    form(rf"\(0[0-9]{{1,5}}\){GAP}?[0-9]{{2,8}}(?:{GAP}[0-9]{{2,6}}){{0,4}}"),
+    form(rf"0[0-9]{{1,5}}(?:{GAP}[0-9]{{2,8}}){{1,5}}"),
+    form(rf"0[0-9](?:{GAP}?[0-9]{{2}}){{4}}", "FR"),
+    form(r"01[0-9]{8,9}|0[2-9][0-9]{7,9}", bare=True),
+    form(r"1[3-9][0-9](?:[ \t-]?[0-9]{4}){2}", "CN"),
+    form(r"[6-9][0-9]{2}(?:[ \t.-][0-9]{2}){3}", "ES"),
+    form(r"[6-9][0-9]{2}(?:[ \t.-][0-9]{3}){2}", "ES", bare=True),
+    form(r"3[0-9]{2}(?:[ \t.-][0-9]{6,7}|[ \t.-][0-9]{3}[ \t.-][0-9]{3,4})", "IT"),
+    form(r"\(?0?[1-9][0-9]\)?[ \t-]?9?[0-9]{4}[ \t-][0-9]{4}", "BR"),
+    form(r"[6-9][0-9]{4}[ \t-][0-9]{5}", "IN"),
+    form(rf"\(?[0-9]{{2,5}}\)?(?:{GAP}?[0-9]{{2,8}}){{1,4}}|[0-9]{{7,12}}", bare=True),
+)
+
+
+def checked_regions(regions: Iterable[str] | None) -> tuple[str, ...]:
+    """The codes of countries, in the order given; raises `InputError` for what is none."""
+    if regions is None:
+        return DEFAULT_REGIONS
+    found = (regions,) if isinstance(regions, str) else tuple(regions)
+    for code in found:
+        if not REGION.match(str(code)):
+            raise InputError(
+                f"LocalDetector: regions: {code!r} is no two-letter code of a country such as 'DE'"
+            )
+    return tuple(dict.fromkeys(found))
+
+
+def phone_finder(regions: tuple[str, ...]) -> Callable[[Scan], Iterator[Found]]:
+    """Phone numbers as the plans of their countries have them."""
+    return PhoneFinder(library("phonenumbers", "phone"), regions).find
+
+
+class PhoneFinder:
+    """Candidates by their looks, judged by the numbering plans."""
+
+    def __init__(self, plans: Any, regions: tuple[str, ...]) -> None:
+        unknown = sorted(set(regions) - set(plans.SUPPORTED_REGIONS))
+        if unknown:
+            raise InputError(f"LocalDetector: regions: no phone numbers are known of {unknown}")
+        self._plans = plans
+        self._regions = regions
+        self._forms = [form for form in FORMS if not form.regions or form.regions & set(regions)]
+
+    def find(self, scan: Scan) -> Iterator[Found]:
+        """All numbers, international ones first."""
+        if not scan.has_number:
+            return
+        yield from self._abroad(scan)
+        for form in self._forms:
+            for match in form.pattern.finditer(scan.text):
+                confidence = self._national(scan, match[1], match.start(), form)
+                if confidence:
+                    yield *match.span(1), confidence
+
+    def _abroad(self, scan: Scan) -> Iterator[Found]:
+        for head in ABROAD.finditer(scan.text):
+            body = BODY.match(scan.text, head.end())
+            if body is None:
+                continue
+            for end in group_ends(scan.text, *body.span()):
+                finish = END.match(scan.text, end)
+                confidence = finish and self._foreign(head[0], scan.text[body.start() : end])
+                if finish and confidence:
+                    yield head.start(), finish.end(), confidence
+                    break
+
+    def _foreign(self, head: str, body: str) -> float:
+        """How sure it is that this is a number with a country code; 0: it is none."""
+        number = self._parsed("+" + digits_of(body), None)
+        if number is None:
+            return 0.0
+        if self._plans.is_valid_number(number):
+            return 0.95
+        possible = self._plans.is_possible_number(number)
+        spaced = len(digits_of(body)) < len(body)
+        return 0.75 if possible and ("+" in head or spaced) else 0.0
+
+    def _national(self, scan: Scan, value: str, start: int, form: Form) -> float:
+        """How sure it is that this is a number of one of the countries; 0: it is none."""
+        digits = digits_of(value.partition("x")[0])
+        if not 7 <= len(digits) <= 13:
+            return 0.0
+        said = scan.words_before(start)
+        spoken = FOR.search(said) is not None
+        if not spoken and (form.bare or AGAINST.search(said)):
+            return 0.0
+        if form.loose:
+            return 0.95 if spoken else 0.85
+        regions = form.regions & set(self._regions) if form.regions else self._regions
+        for region in regions:
+            number = self._parsed(digits, region)
+            if number is not None and self._plans.is_valid_number_for_region(number, region):
+                return 0.95 if spoken else 0.8
+        return 0.0
+
+    def _parsed(self, digits: str, region: str | None) -> Any:
+        try:
+            return self._plans.parse(digits, region)
+        except self._plans.NumberParseException:
+            return None
+
+
+def group_ends(text: str, start: int, end: int) -> list[int]:
+    """Where groups of digits end, the last first; a closing bracket is not part of them."""
+    return [match.end() for match in GROUP_END.finditer(text, start, end)][::-1]
+
+
+def digits_of(text: str) -> str:
+    """The digits of a folded text."""
+    return "".join(filter(str.isdigit, text))
