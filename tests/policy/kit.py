@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from procession import Policy
 from procession.messages import TextPart
 from procession.processor import HOOKS
 from tests.laws.kit import PlayedModel, agent_with, bare, outcome_of
 
-PATIENT = 0.02
+if TYPE_CHECKING:
+    from procession import Policy
+
+PATIENT = 0.005
 """Seconds of the timeouts that are to run out."""
 
 
-def spoil(args: Any) -> None:
+def spoil(args: Any) -> None:  # noqa: C901  # one thing after another
     """Change everything within reach, so that half a change would show."""
     part = getattr(args, "part", None)
     if part is not None:

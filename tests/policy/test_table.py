@@ -100,7 +100,7 @@ async def test_circuit_open(hook: str, on_error: Any) -> None:
 
 @pytest.mark.parametrize("hook", HOOKS)
 async def test_without_a_policy(hook: str) -> None:
-    """R-067, R-117, R-157, R-188: without a policy an exception in a hook fails the run, as ever."""
+    """R-067, R-117, R-157, R-188: without a policy a hook's exception fails the run, as ever."""
     agent = agent_with(PlayedModel(answers_for(hook)), Shaky(hook, "error", None))
     if hook == "process_api_error":
         run = await agent.stream("go")

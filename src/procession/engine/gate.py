@@ -11,13 +11,14 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from ..chunks import Chunk, payload_from_json
 from ..errors import ProcessorError
 from ..hold import WITHHELD, Held
-from ..policy import guarded_hook
-from ..processor import ProcessOutputStreamArgs, watches_of
+from ..policy import Aside, GuardedFlush, guarded_hook
+from ..processor import ProcessOutputStreamArgs
 from ..records import Record
 from .flushing import Flush
 from .mending import mend_edited, mend_returned
@@ -109,7 +110,7 @@ class _Post:
         self.track = track
         self.dropped: set[str] = set()
         """The types of the chunks that it let no one see."""
-        self.held: Held | None = None
+        self.held: Held | Aside | None = None
         """What stands before a hook with watches."""
         self.flush: Flush | None = None
         """What lets go of what the hook keeps on its own."""
@@ -194,16 +195,19 @@ class Gate:
 
     def _equip(self, post: _Post) -> None:
         """Hold back what the hook looks for; ask for what it holds back itself."""
-        processor, run = post.link.processor, self._run
-        watches = watches_of(processor)
+        link, run = post.link, self._run
+        observed = link.guard is not None and link.guard.policy.observe
+        watches, lanes = link.sought()
         if watches:
-            lanes = getattr(processor, "lanes", ("text",))
-            post.held = Held(
-                post.hook, watches, lanes, awaits=post.is_async, disguised=run.disguise_call
-            )
+            disguised = None if observed else run.disguise_call
+            held = Held(post.hook, watches, lanes, awaits=post.is_async, disguised=disguised)
+            post.held = Aside(held, is_async=post.is_async) if observed else held
             post.hook = post.held.hook
-        flush = getattr(processor, "flush", None)
+        flush = getattr(link.processor, "flush", None)
         if flush is not None:
+            if link.guard is not None:
+                check = partial(self._check, link, part=_NOTHING)
+                flush = GuardedFlush(link.guard, run, flush, check)
             post.flush = Flush(flush, post.args, run.outbox.wake)
         self.holds = self.holds or bool(watches) or flush is not None
 

@@ -28,13 +28,17 @@ from ..processor import (
     HookArgs,
     ProcessorViolation,
     check_processors,
+    watches_of,
 )
 from ..spans import Span
 from ..verdicts import verdict_in
 from ..writing import may_look_back, may_write
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..errors import TripWire
+    from ..hold import Watch
     from .run_state import RunState
 
 __all__ = ["Chain", "Link", "Pipeline", "failed", "fold", "sign", "verdict_in"]
@@ -89,10 +93,31 @@ class Link:
                 f"{self.name}, so nobody would do its work there: give it one, or use "
                 f"on_error='block'"
             )
+        if self.name == "process_output_stream" and getattr(fallback, "flush", None) is not None:
+            raise ConfigurationError(
+                f"processor {self.processor_id!r}: its fallback {fallback.id!r} has a flush, so it "
+                f"keeps chunks back, which would be lost: take one that does not"
+            )
         assert self.guard is not None
         link = self.guard.fallback = Link(fallback, self.name)
         self.may_write = self.may_write or link.may_write
         self.looks_back = self.looks_back or link.looks_back
+
+    def sought(self) -> tuple[tuple[Watch, ...], Sequence[str]]:
+        """What is looked for in the stream, and in which lanes: by the fallback as well.
+
+        Arguments of tools are handed out leaf by leaf only to a processor that asks for that.
+        """
+        watches, lanes = watches_of(self.processor), getattr(self.processor, "lanes", ("text",))
+        if self.guard is None or self.guard.fallback is None:
+            return watches, lanes
+        fallback: Link = self.guard.fallback
+        more, others = fallback.sought()
+        if more:
+            own = lanes if watches else ()
+            told = (lane for lane in others if lane != "tool-arguments")
+            lanes = tuple(dict.fromkeys((*own, *told)))
+        return ((*watches, *more) if lanes else ()), lanes
 
     def bare(self) -> Link:
         """The same place without a policy."""

@@ -137,14 +137,14 @@ class Guard:
             self.circuit.failed(given)
         return Failure.of(error)
 
-    def take(self, run: RunOfEvents, failure: Failure) -> str:
+    def take(self, run: RunOfEvents, failure: Failure, hook: str = "") -> str:
         """Tell of a failure; returns what is to be done: `block`, `allow` or `degrade`."""
         on_error = self.policy.on_error
         observed = self.policy.observe
         first = note(
             run,
             self.processor_id,
-            self.hook,
+            hook or self.hook,
             action="observed" if observed else _ACTIONS[on_error],
             kind=failure.kind,
             would=on_error if observed else None,

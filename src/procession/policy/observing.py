@@ -8,9 +8,9 @@ from time import monotonic
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
-from ..errors import TripWire
+from ..errors import ProcessorError, TripWire
 from .bounded import Bounded
 from .events import note
 from .guard import Failure, standing
@@ -31,6 +31,13 @@ _MESSAGE_HOOKS = frozenset(
         "process_output_result",
     }
 )
+
+
+_ANSWERS = {
+    "process_llm_request": (("response", "respond"), ("prompt", "change")),
+    "process_api_error": (("retry", "retry"),),
+}
+"""What two hooks may return, and what that would do."""
 
 
 class Observed:
@@ -122,7 +129,7 @@ async def observe(
         if inspect.isawaitable(returned):
             returned = await call.bounded(returned)
         if made.verdict is None:
-            would = _would(guard.hook, made, args, returned, apply)
+            would = _would(guard, made, args, returned, apply)
             if would is not None:
                 call.tell(would)
         call.returned()
@@ -131,19 +138,21 @@ async def observe(
 
 
 def _would(
-    hook: str,
+    guard: Guard,
     made: Any,
     args: HookArgs[Any],
     returned: Any,
     apply: Callable[[Any, Any, Any], None],
 ) -> str | None:
-    """What would come of a return; raises as applying it would, where it can be applied."""
-    if hook == "process_llm_request":
-        if _read(returned, "response"):
-            return "respond"
-        return "change" if _read(returned, "prompt") else None
-    if hook == "process_api_error" and _read(returned, "retry"):
-        return "retry"
+    """What would come of a return; raises as applying it would."""
+    hook = guard.hook
+    asked = _ANSWERS.get(hook)
+    if asked is not None:
+        if returned is not None and not isinstance(returned, Mapping | Struct):
+            raise ProcessorError(guard.processor_id, hook, "returned what cannot be used")
+        found = [would for name, would in asked if _read(returned, name)]
+        if found:
+            return found[0]
     if hook in _MESSAGE_HOOKS and returned is not None:
         apply(SimpleNamespace(message_list=made.message_list), made, returned)
     return "change" if would_change(hook, made, args) else None
