@@ -167,6 +167,14 @@ def test_the_same_id_twice_is_two_calls() -> None:
     assert outline(prompt)[1:3] == ["assistant: weather", "tool: =weather"]
 
 
+def test_the_same_id_twice_in_one_answer() -> None:
+    """B-304: the results come in the order of the calls."""
+    parts = [call("search", "x", "first"), call("weather", "x", "second")]
+    prompt = filtered([HISTORY[0], message("assistant", *parts), HISTORY[2]], exclude=["search"])
+    assert outline(prompt)[1:3] == ["assistant: weather", "tool: =weather"]
+    assert "second" in json.dumps(prompt) and "first" not in json.dumps(prompt)
+
+
 @pytest.mark.parametrize("kept", [0, 1, 2, 3])
 def test_the_most_recent_steps_stay(kept: int) -> None:
     """B-303: history counts like the current run."""

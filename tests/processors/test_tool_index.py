@@ -141,6 +141,15 @@ def test_each_word_of_a_description_finds_it(text: str) -> None:
         assert words_of(word.upper()) != [word] or "one" in found(word.upper(), tools)
 
 
+def test_only_so_much_is_looked_at() -> None:
+    """B-321: of a query 1,000 characters and 32 words, of a description 10,000 characters."""
+    assert found("z " * 500 + "email") == []
+    assert found(" ".join(f"x{n}" for n in range(31)) + " email") == ["send_email"]
+    assert found(" ".join(f"x{n}" for n in range(32)) + " email") == []
+    assert found("end", library(one="y" * 9_990 + " end")) == ["one"]
+    assert found("end", library(one="y" * 10_000 + " end")) == []
+
+
 def test_long_queries_and_texts_cost_little() -> None:
     """B-321: a model may write what it likes."""
     tools = library(**{f"tool_{n}": f"does thing {n} with item{n}" for n in range(500)})

@@ -175,6 +175,12 @@ async def test_loading_one() -> None:
     assert got.offered[-1] == [*META, "send_email"]
 
 
+async def test_a_misspelt_name_is_recognised() -> None:
+    """B-322."""
+    (result,) = (await run(load("sned_emial"))).results
+    assert "'send_email'" in result["message"]
+
+
 async def test_loading_several() -> None:
     """B-322."""
     got = await run(
@@ -364,12 +370,13 @@ async def test_with_context_storage_there_is_no_state() -> None:
         {"success": True, "loaded": "send_email", "alreadyLoaded": [None, 1]},
         {"success": True, "toolName": "not_in_the_library"},
         {"results": [{"name": "send_email"}, "x", None]},
+        {"success": True, "toolName": "send_email", "state": "output-error"},
     ],
 )
 async def test_results_in_odd_forms_load_nothing(result: Any) -> None:
     """B-326: messages come from outside; a search that does not load names nothing loaded."""
     invocation = {
-        "state": "result",
+        "state": result.get("state", "result") if isinstance(result, dict) else "result",
         "toolCallId": "1",
         "toolName": "search_tools" if isinstance(result, dict) and "results" in result else META[1],
         "args": {},
@@ -432,6 +439,7 @@ async def test_phase_load_refuses_loading(wait: bool) -> None:
     )
     assert (got.results[0]["success"], got.results[0]["toolName"]) == (False, "send_email")
     assert got.results[1]["notFound"] == ["send_email"]
+    assert "Did you mean" not in got.results[0]["message"]  # what it just asked for
     assert got.offered[-1] == [*META, "get_forecast"]
     assert ran == []
 

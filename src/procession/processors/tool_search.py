@@ -103,7 +103,7 @@ class ToolSearchProcessor(BuiltIn):
         allows = partial(self._allows, args.request_context)
         shelf = ToolShelf(
             findable,
-            ids={**self._ids, **_ids(withheld)},
+            ids=self._ids,
             index=(lambda: ToolIndex(findable)) if withheld else (lambda: self._index),
             options=self._options,
             allows=allows,
@@ -210,8 +210,7 @@ def _in_the_result(_names: list[str]) -> None:
 
 
 def _thread(args: ProcessInputStepArgs[Any]) -> str:
-    known = args.request_context.get(MASTRA_THREAD_ID_KEY) or args.message_list.thread_id
-    return known or _NO_THREAD
+    return args.request_context.get(MASTRA_THREAD_ID_KEY) or _NO_THREAD
 
 
 def _forced(choice: Any) -> str | None:
