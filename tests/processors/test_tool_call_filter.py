@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from procession import Agent, Tool, tool
 from procession.errors import InputError
-from procession.processor import ProcessLLMRequestArgs
+from procession.processor import ProcessLLMRequestArgs, processor
 from procession.processors import ToolCallFilter
 from procession.testing import ScriptedModel, answer, hook_args, tool_call
 
@@ -277,20 +277,30 @@ async def test_messages_keep_what_is_not_sent() -> None:
     assert names == ["search", "weather", "search", "weather", "search"]
 
 
-async def test_a_clients_answer_reaches_the_model() -> None:
-    """B-302: and is still there when more steps follow."""
+@pytest.mark.parametrize("reminded", [False, True])
+async def test_a_clients_answer_reaches_the_model(reminded: bool) -> None:
+    """B-302: and is still there when more steps follow, or a reminder does."""
+
+    async def remind(args: Any) -> None:
+        if reminded and args.step_number == 0:
+            await args.send_signal({"type": "reactive", "contents": "Be brief."})
+
     pick = Tool(name="pick", description="Pick.")
     asks = [answer(tool_calls=[tool_call("pick", id="p1")])]
     goes_on = [answer(tool_calls=[tool_call("search", {"q": "a"})]), "done"]
     first, then = ScriptedModel(asks), ScriptedModel(goes_on)
-    options: Any = {"tools": [pick, search], "input_processors": [ToolCallFilter()]}
+    processors = [processor(id="reminder", process_input_step=remind), ToolCallFilter()]
+    options: Any = {"tools": [pick, search], "input_processors": processors}
     history = (await Agent(id="a", model=first, **options).generate("go")).messages
     outcome = {"type": "tool-result", "toolCallId": "p1", "toolName": "pick", "output": "red"}
     given = [message.to_json() for message in history]
     given.append({"role": "tool", "content": [outcome]})
     await Agent(id="a", model=then, **options).generate(given)
     for recorded in then.calls:
-        assert outline(recorded.prompt)[:3] == ["user: go", "assistant: pick", "tool: =pick"]
+        lines = outline(recorded.prompt)
+        assert any("reminder" in line for line in lines) == reminded
+        lines = [line for line in lines if "reminder" not in line]
+        assert lines[:3] == ["user: go", "assistant: pick", "tool: =pick"]
     assert outline(then.calls[-1].prompt)[-1] == "tool: =search"
 
 

@@ -64,8 +64,7 @@ class ToolCallFilter(BuiltIn):
         prompt = args.prompt
         calls = calls_in(prompt)
         if self._steps_kept is None:
-            asked = _asked_with(prompt, calls, args.state)
-            old = _before(calls, args.steps, asked)
+            old = _before(calls, args.steps, _asked_with(args))
         else:
             old = _older(calls, self._steps_kept)
         gone = [call for call in old if self._excluded is None or call.name in self._excluded]
@@ -75,16 +74,26 @@ class ToolCallFilter(BuiltIn):
         return {"prompt": without(prompt, gone, instead)}
 
 
-def _asked_with(prompt: Prompt, calls: list[PromptCall], state: dict[str, Any]) -> frozenset[str]:
-    """The ids of the calls that this request brings results of: a client's tools answer so."""
-    if _ASKED not in state:
-        asked: frozenset[str] = frozenset()
-        if prompt and prompt[-1]["role"] == "tool":
-            users = [n for n, entry in enumerate(prompt) if entry["role"] == "user"]
-            start = users[-1] if users else 0
-            asked = frozenset(call.id for call in calls if call.call and call.call[0] > start)
-        state[_ASKED] = asked
-    return state[_ASKED]
+def _asked_with(args: ProcessLLMRequestArgs[Any]) -> frozenset[str]:
+    """The ids of the calls that this request brings results of: a client's tools answer so.
+
+    They are those since the user's last message, if nothing was said after them. Whether that is
+    so shows when the run begins; later its own calls follow.
+    """
+    if _ASKED not in args.state:
+        said = [message for message in args.messages if message.role != "signal"]
+        users = [n for n, message in enumerate(said) if message.role == "user"]
+        parts = [
+            part for message in said[users[-1] + 1 if users else 0 :] for part in message.parts
+        ]
+        parts = [part for part in parts if part.type != "step-start"]
+        answered = bool(parts) and parts[-1].type == "tool-invocation"
+        args.state[_ASKED] = frozenset(map(_call_id, parts)) if answered else frozenset[str]()
+    return args.state[_ASKED]
+
+
+def _call_id(part: Any) -> str:
+    return part.tool_invocation.tool_call_id if part.type == "tool-invocation" else ""
 
 
 def _before(
