@@ -23,6 +23,7 @@ __all__ = [
     "WORD",
     "Stretch",
     "cuts",
+    "islands",
     "joins",
     "open_key",
     "stretches",
@@ -37,14 +38,17 @@ SPAN = 96
 KEY_SIZE = 32_768
 """A private key ends here at the latest."""
 
-WORD = r"[A-Za-z\xc0-\xd6\xd8-\xf6\xf8-\u0131\u0134-\u013e\u0141-\u0148\u014a-\u017e]"
+WORD = (
+    r"[A-Za-z\xc0-\xd6\xd8-\xf6\xf8-\u0131\u0134-\u013e\u0141-\u0148\u014a-\u017e"
+    r"\u0388-\u038a\u038e-\u03a1\u03a3-\u03ce\u0400-\u0481\u048a-\u052f]"
+)
 WIDE = (
-    r"[\u0e01-\u0e30\u0e40-\u0e46\u3001-\u3003\u3005\u3008-\u3011\u3041-\u3096\u30a1-\u30fa"
-    r"\u30fc\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01\uff0c\uff1f]"
+    r"[\u05d0-\u05ea\u0620-\u065f\u066e-\u06d5\u0900-\u0965\u0970-\u097f\u0e01-\u0e30\u0e40-\u0e46\u3001-\u3003\u3005\u3008-\u3011"
+    r"\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01\uff0c\uff1f]"
 )
 PROSE = re.compile(
     rf"""((?:
-        (?!\S{{20}} | [A-Z]{{2}}[ \t])
+        (?!\S{{20}} | [A-Z\u0388-\u03a9\u0400-\u042f]{{2}}[ \t])
         ["'(\u201c\u2018\xab]*+ {WORD}++ (?:['\u2019-]{WORD}++)*+
         [.,;:!?)"'\u201d\u2019\xbb\u2026]*+
         (?:\s++ | (?={WIDE}))
@@ -73,7 +77,11 @@ KEY_HEAD_BEGUN = re.compile(r"-----BEGIN(?: [A-Z0-9]{1,12}){0,6} ?-{0,5}\Z")
 AFTER_DIGITS = re.compile(r"[0-9]\)?(?:[-/]?[ \t]{1,2}|[ \t][-/][ \t])\Z")
 AFTER_LETTERS = re.compile(r"(?<![A-Za-z0-9\xe9_])[A-Z]{2}[ \t]{1,2}\Z")
 AFTER_ACCOUNT = re.compile(r"(?<![A-Za-z0-9\xe9_])[A-Z]{2}[0-9]{2}(?:[ \t-]?[A-Z0-9]){0,32}[ \t]\Z")
-AFTER_NINO = re.compile(r"[A-Z]{2}[ \t]?[0-9]{2}[ \t-]?[0-9]{2}[ \t-]?[0-9]{2}[ \t]\Z")
+AFTER_LAST_DIGIT = re.compile(
+    r"(?:[0-9]{8}|[0-9]\.[0-9]{3}\.[0-9]{3}"
+    r"|[A-Z]{2}[ \t]?[0-9]{2}[ \t-]?[0-9]{2}[ \t-]?[0-9]{2})[ \t]\Z"
+)
+AFTER_CORSICA = re.compile(r"[0-9]{2}[ \t.]?2[ABab][ \t]\Z")
 
 
 class Stretch(NamedTuple):
@@ -185,12 +193,41 @@ def joins(text: str, at: int) -> bool:
     if at == 0 or text[at - 1] not in " \t":
         return False
     following = text[at : at + 3].lstrip(" \t")[:1]
-    left = text[max(0, at - 12) : at]
-    if AFTER_DIGITS.search(left) and (not following or following in "0123456789(+-/"):
-        return True
-    if AFTER_LETTERS.search(left) and (not following or following in "0123456789"):
-        return True
-    if following and not (following.isascii() and following.isalnum()):
-        return False
     left = text[max(0, at - SPAN) : at]
-    return (AFTER_NINO.search(left) or AFTER_ACCOUNT.search(left)) is not None
+    if not following or following in "0123456789(+-/":
+        if AFTER_DIGITS.search(left, len(left) - 8 if len(left) > 8 else 0):
+            return True
+        if following in "(+-/" and following:
+            return False
+        if AFTER_LETTERS.search(left) or AFTER_CORSICA.search(left):
+            return True
+    elif not (following.isascii() and following.isalpha()):
+        return False
+    return (AFTER_LAST_DIGIT.search(left) or AFTER_ACCOUNT.search(left)) is not None
+
+
+TOKEN_AND_SPACE = re.compile(r"\S*\s*")
+
+
+def islands(text: str) -> Iterator[tuple[int, int]]:
+    """The parts of a stretch that are more than prose; no value reaches out of one."""
+    at = 0
+    while (at := prose_end(text, at)) < len(text):
+        start = at
+        while at < len(text):
+            at = end_of(TOKEN_AND_SPACE, text, at)
+            if prose_end(text, at) > at and not joins(text, at):
+                break
+        yield start, at
+
+
+def prose_end(text: str, at: int) -> int:
+    """Where the prose ends that begins at `at`."""
+    prose = PROSE.match(text, at)
+    return prose.end(1) if prose else at
+
+
+def end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
+    """Where a match of a pattern that matches anything ends."""
+    match = pattern.match(text, at)
+    return match.end() if match else at

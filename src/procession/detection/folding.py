@@ -83,8 +83,8 @@ def by_category(char: str, category: str) -> str | None:
 
 def by_composition(char: str, category: str) -> str:
     """The ASCII character a compatibility form stands for, a letter, or a break."""
-    if category == "Nd":
-        return str(unicodedata.decimal(char))
+    if (digit := unicodedata.decimal(char, None)) is not None:
+        return str(digit)
     tag = unicodedata.decomposition(char).partition(" ")[0]
     plain = unicodedata.normalize("NFKC", char)
     if tag.startswith("<") and tag not in ("<super>", "<sub>") and len(plain) == 1:

@@ -18,11 +18,18 @@ __all__ = ["GROUPS", "LOCAL_TYPES", "PRIVATE_KEY", "Kind", "kinds_for"]
 
 class Kind(NamedTuple):
     """One type: `find` yields start, end and confidence. The lower rank names a region that two
-    equally long and equally certain finds share."""
+    equally long and equally certain finds share. No value has fewer characters than `length`, nor
+    fewer digits than `digits`."""
 
     type: str
     rank: int
     find: Callable[[Scan], Iterator[tuple[int, int, float]]]
+    length: int = 1
+    digits: int = 0
+
+    def fits(self, length: int, digits: int) -> bool:
+        """Whether a text of so many characters and digits can hold a value."""
+        return length >= self.length and digits >= self.digits
 
 
 def nothing(scan: Scan) -> Iterator[tuple[int, int, float]]:
@@ -64,6 +71,29 @@ GROUPS: dict[str, tuple[str, ...]] = {"national-id": tuple(national.NATIONAL_IDS
 """Names that stand for several types."""
 
 
+LEAST: dict[str, tuple[int, int]] = {
+    "url-credentials": (9, 0),
+    "aws-key": (20, 0),
+    "jwt": (12, 0),
+    "bearer-token": (16, 0),
+    "api-key": (8, 0),
+    "email": (6, 0),
+    "url": (7, 0),
+    "uuid": (36, 0),
+    "ip-address": (3, 1),
+    "iban": (15, 4),
+    "credit-card": (12, 12),
+    "crypto-wallet": (14, 1),
+    "it-cf": (16, 0),
+    "in-pan": (10, 4),
+    "es-dni": (9, 8),
+    "es-nie": (9, 7),
+    "uk-nino": (9, 6),
+    PHONE: (7, 7),
+}
+"""How many characters and digits a value has at least; other national ids have nine of both."""
+
+
 def kinds_for(types: Iterable[str] | None, regions: Iterable[str] | None) -> tuple[Kind, ...]:
     """The kinds of these types, in the order of their ranks."""
     wanted = chosen(types)
@@ -95,10 +125,15 @@ def kind_of(type_id: str, rank: int, regions: tuple[str, ...]) -> Kind:
     """The kind of a type; loads the library that it needs."""
     if type_id == PRIVATE_KEY.type:
         return PRIVATE_KEY
+    return Kind(type_id, rank, find_of(type_id, regions), *LEAST.get(type_id, (9, 9)))
+
+
+def find_of(
+    type_id: str, regions: tuple[str, ...]
+) -> Callable[[Scan], Iterator[tuple[int, int, float]]]:
+    """What finds the values of a type."""
     if type_id == PHONE:
-        return Kind(type_id, rank, phones.phone_finder(regions))
+        return phones.phone_finder(regions)
     if type_id in WITH_LIBRARY:
-        return Kind(type_id, rank, WITH_LIBRARY[type_id]())
-    if type_id in FIXED:
-        return Kind(type_id, rank, FIXED[type_id])
-    return Kind(type_id, rank, national.finder(type_id))
+        return WITH_LIBRARY[type_id]()
+    return FIXED.get(type_id) or national.finder(type_id)

@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .boundaries import LONG, PROSE, SPAN, WORD, cuts, joins, open_key, stretches, token_start
+from .boundaries import (
+    LONG,
+    PROSE,
+    SPAN,
+    WORD,
+    cuts,
+    islands,
+    joins,
+    open_key,
+    stretches,
+    token_start,
+)
 from .folding import view
 from .found import Detection, Hit, merged
 from .kinds import PRIVATE_KEY, kinds_for
@@ -15,10 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from .folding import View
+    from .kinds import Kind
 
 __all__ = ["LocalDetector"]
 
 DULL = re.compile(rf"""(?!\S{{20}})["'(]*+(?:{WORD}++(?:['-]{WORD}++)*+)?[.,;:!?)"']*+\Z""")
+MOST = 40
+"""No kind asks for more characters or digits than these."""
 TABLE = 256
 """Characters of a table of numbers that are held before any is let go, so that each is looked at
 but a few times."""
@@ -46,6 +60,7 @@ class LocalDetector:
         self.types = tuple(kind.type for kind in kinds)
         self._kinds = tuple(kind for kind in kinds if kind is not PRIVATE_KEY)
         self._keys = PRIVATE_KEY in kinds
+        self._fitting: dict[tuple[int, int], list[Kind]] = {}
 
     def find(self, text: str, start: int = 0, end: int | None = None) -> list[Detection]:
         """The values between `start` and `end`, from left to right; none overlaps another.
@@ -72,10 +87,17 @@ class LocalDetector:
             if is_key:
                 yield Hit(start, end, 1.0, PRIVATE_KEY.rank, PRIVATE_KEY.type)
                 continue
-            scan = Scan(seen.text[start:end], text, seen, base, start)
-            for kind in self._kinds:
-                for at, to, confidence in kind.find(scan):
-                    yield Hit(start + at, start + to, confidence, kind.rank, kind.type)
+            for at, to in islands(seen.text[start:end]):
+                yield from self._look(Scan(text, seen, base, start + at, start + to), start + at)
+
+    def _look(self, scan: Scan, offset: int) -> Iterator[Hit]:
+        """What the kinds find that a text of this length and with so many digits can hold."""
+        size = min(len(scan.text), MOST), min(scan.digits, MOST)
+        if size not in self._fitting:
+            self._fitting[size] = [kind for kind in self._kinds if kind.fits(*size)]
+        for kind in self._fitting[size]:
+            for at, to, confidence in kind.find(scan):
+                yield Hit(offset + at, offset + to, confidence, kind.rank, kind.type)
 
     def release(self, text: str, start: int, limit: int) -> int:
         """The furthest place up to `limit` that no value crosses, nor one that is still to come.

@@ -85,7 +85,7 @@ def card_finder() -> Callable[[Scan], Iterator[Found]]:
     luhn: Any = library("stdnum.luhn", "credit-card")
 
     def find(scan: Scan) -> Iterator[Found]:
-        if not scan.has_digits or CARD_LIKE.search(scan.text) is None:
+        if CARD_LIKE.search(scan.text) is None:
             return
         for form in CARDS:
             for match in form.finditer(scan.text):
@@ -107,8 +107,6 @@ def iban_finder() -> Callable[[Scan], Iterator[Found]]:
     lengths = iban_lengths(library("stdnum.numdb", "iban").get("iban"))
 
     def find(scan: Scan) -> Iterator[Found]:
-        if not scan.has_digits:
-            return
         for head in IBAN_HEAD.finditer(scan.text):
             length = lengths(head[0][:2].upper())
             body = bodies(length).match(scan.text, head.start()) if length else None
@@ -168,8 +166,6 @@ def wallet_finder() -> Callable[[Scan], Iterator[Found]]:
     bitcoin: Any = library("stdnum.bitcoin", "crypto-wallet")
 
     def find(scan: Scan) -> Iterator[Found]:
-        if not scan.has_digits or len(scan.text) < 14:
-            return
         for match in BASE58.finditer(scan.text):
             if is_base58(match[0], bitcoin.b58decode):
                 yield *match.span(), 1.0

@@ -201,23 +201,21 @@ def finder(type_id: str) -> Callable[[Scan], Iterator[Found]]:
     forms = [(form, re.compile(f"{LEFT}(?=({form.pattern}){RIGHT})")) for form in entry.forms]
 
     def find(scan: Scan) -> Iterator[Found]:
-        if not scan.has_digits or len(scan.text) < 9:
-            return
+        mentioned = scan.mentions(words)
         for form, pattern in forms:
+            if form.words and not mentioned:
+                continue
             for match in pattern.finditer(scan.text):
-                if check is not None and not check(match[1]):
-                    continue
                 start, end = match.span(1)
-                spoken = words.search(scan.words_before(start)) is not None
-                if form.words and not spoken:
+                spoken = scan.said(words, start)
+                if not spoken and (form.words or (form.alone and has_neighbours(scan, start, end))):
                     continue
-                if form.alone and not spoken and has_neighbours(scan, start, end):
-                    continue
-                yield start, end, 1.0 if spoken else form.confidence
+                if check is None or check(match[1]):
+                    yield start, end, 1.0 if spoken else form.confidence
 
     return find
 
 
 def has_neighbours(scan: Scan, start: int, end: int) -> bool:
     """Whether it stands among other groups of digits."""
-    return scan.follows_group(start) or FOLLOWED.match(scan.text, end) is not None
+    return FOLLOWED.match(scan.text, end) is not None or scan.follows_group(start)

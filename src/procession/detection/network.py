@@ -122,10 +122,9 @@ VERSION_BEFORE = re.compile(
 
 def ip_addresses(scan: Scan) -> Iterator[Found]:
     """Addresses of version 4 and 6; no version numbers, no times of day."""
-    if scan.has_digits:
-        for match in IPV4.finditer(scan.text):
-            if not is_version(scan, match.start()):
-                yield *match.span(), 0.95
+    for match in IPV4.finditer(scan.text):
+        if not is_version(scan, match.start()):
+            yield *match.span(), 0.95
     if ":" in scan.text:
         for match in IPV6.finditer(scan.text):
             if is_ipv6(match[0]):

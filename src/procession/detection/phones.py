@@ -105,10 +105,11 @@ class PhoneFinder:
 
     def find(self, scan: Scan) -> Iterator[Found]:
         """All numbers, international ones first."""
-        if not scan.has_number:
-            return
         yield from self._abroad(scan)
+        mentioned = scan.mentions(FOR)
         for form in self._forms:
+            if form.bare and not mentioned:
+                continue
             for match in form.pattern.finditer(scan.text):
                 confidence = self._national(scan, match[1], match.start(), form)
                 if confidence:
@@ -142,9 +143,8 @@ class PhoneFinder:
         digits = digits_of(value.partition("x")[0])
         if not 7 <= len(digits) <= 13:
             return 0.0
-        said = scan.words_before(start)
-        spoken = FOR.search(said) is not None
-        if not spoken and (form.bare or AGAINST.search(said)):
+        spoken = scan.said(FOR, start)
+        if not spoken and (form.bare or scan.said(AGAINST, start)):
             return 0.0
         if form.loose:
             return 0.95 if spoken else 0.85

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = ["LOOK_BEHIND", "Scan"]
 
-LOOK_BEHIND = 48
+NEAR = 48
 """Characters of the original before a value in which words may speak for it or against it."""
+LOOK_BEHIND = NEAR + 1
+"""What has to be seen for that: one more, to tell where a word begins."""
 
 DIGIT = re.compile(r"[0-9]")
-NUMBER = re.compile(r"[0-9](?:[^0-9\n]{0,4}[0-9]){6}")
 GROUP_BEFORE = re.compile(r"[0-9][ \t]{1,2}\Z")
 
 
@@ -28,39 +29,44 @@ class Scan:
     cannot: in a stream nobody knows it yet.
     """
 
-    __slots__ = ("__dict__", "_base", "_offset", "_original", "_view", "text")
+    __slots__ = ("__dict__", "_base", "_offset", "_original", "_view", "digits", "text")
 
-    def __init__(self, text: str, original: str, view: View, base: int, offset: int) -> None:
-        self.text = text
+    def __init__(self, original: str, view: View, base: int, start: int, end: int) -> None:
+        self.text = view.text[start:end]
+        self.digits = len(DIGIT.findall(self.text))
         self._original = original
         self._view = view
         self._base = base  # where the view begins in the original
-        self._offset = offset  # where this stretch begins in the view
+        self._offset = start  # where this stretch begins in the view
 
     def origin(self, index: int) -> int:
         """The offset in the original of the folded character `index`."""
         return self._base + self._view.origin(self._offset + index)
 
-    def before(self, index: int, size: int = LOOK_BEHIND) -> str:
+    def before(self, index: int, size: int = NEAR) -> str:
         """The folded text before `index`: of at most `size` characters of the original."""
         at = self.origin(index)
         return fold(self._original[max(0, at - size) : at])
+
+    def said(self, words: re.Pattern[str], index: int) -> bool:
+        """Whether any of the words, in whatever script, stands closely before `index`."""
+        if not self.mentions(words):
+            return False
+        at = self.origin(index)
+        return words.search(self._original, max(0, at - NEAR), at) is not None
 
     def follows_group(self, index: int) -> bool:
         """Whether a group of digits and a space stand before `index`."""
         return GROUP_BEFORE.search(self.before(index, 4)) is not None
 
-    def words_before(self, index: int) -> str:
-        """The same text as it was written, in whatever script."""
-        at = self.origin(index)
-        return self._original[max(0, at - LOOK_BEHIND) : at]
+    def mentions(self, words: re.Pattern[str]) -> bool:
+        """Whether any of the words can stand before anything here; if not, none does."""
+        if words not in self._mentioned:
+            first, last = self.origin(0), self.origin(len(self.text))
+            found = words.search(self._original, max(0, first - NEAR), last)
+            self._mentioned[words] = found is not None
+        return self._mentioned[words]
 
     @cached_property
-    def has_number(self) -> bool:
-        """Whether there are seven digits near one another."""
-        return NUMBER.search(self.text) is not None
-
-    @cached_property
-    def has_digits(self) -> bool:
-        """Whether there is any digit."""
-        return DIGIT.search(self.text) is not None
+    def _mentioned(self) -> dict[re.Pattern[str], bool]:
+        return {}

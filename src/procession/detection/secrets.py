@@ -103,9 +103,7 @@ SIGN_BEFORE = re.compile(r"[:=>s][ \t]{0,3}[\"'`(]?\Z")
 def api_keys(scan: Scan) -> Iterator[Found]:
     """Keys and tokens of all kinds: vendors', AWS's, JWTs, bearer tokens, assigned secrets."""
     text = scan.text
-    if len(text) < 8:
-        return
-    if VENDOR_SIGN.search(text):
+    if len(text) >= 16 and VENDOR_SIGN.search(text):
         for match in VENDORS.finditer(text):
             if varied(match[0]):
                 yield *match.span(), 1.0
