@@ -119,6 +119,13 @@ class Link:
             lanes = tuple(dict.fromkeys((*own, *told)))
         return ((*watches, *more) if lanes else ()), lanes
 
+    def speaker(self, wire: TripWire) -> Any:
+        """The processor whose verdict it is: this one, or the one that did its work."""
+        fallback: Link | None = self.guard.fallback if self.guard is not None else None
+        if fallback is not None and wire.processor_id == fallback.processor_id:
+            return fallback.processor
+        return self.processor
+
     def bare(self) -> Link:
         """The same place without a policy."""
         made = copy(self)
@@ -379,7 +386,7 @@ async def announce(link: Link, wire: TripWire) -> None:
 
     The callback is done before the verdict takes effect (R-186).
     """
-    tell = getattr(link.processor, "on_violation", None)
+    tell = getattr(link.speaker(wire), "on_violation", None)
     if tell is None:
         return
     violation = ProcessorViolation(
