@@ -24,6 +24,7 @@ __all__ = [
     "Stretch",
     "cuts",
     "islands",
+    "is_table",
     "joins",
     "open_key",
     "stretches",
@@ -204,6 +205,14 @@ def joins(text: str, at: int) -> bool:
     elif not (following.isascii() and following.isalpha()):
         return False
     return (AFTER_LAST_DIGIT.search(left) or AFTER_ACCOUNT.search(left)) is not None
+
+
+GROUPS = re.compile(r"(?:[0-9]+[ \t]{1,2})+[0-9]*\Z")
+
+
+def is_table(text: str, start: int) -> bool:
+    """Whether there are nothing but groups of digits from `start` on."""
+    return GROUPS.match(text, start) is not None
 
 
 TOKEN_AND_SPACE = re.compile(r"\S*\s*")

@@ -116,6 +116,8 @@ class LocalDetector:
     def _boundary(self, folded: str, limit: int, text: str, base: int, seen: View) -> int:
         """The release point in the folded text."""
         floor, limit = self._between_keys(folded, limit)
+        if len(folded) - floor < TABLE and is_table(folded, floor):
+            return floor
         at = token_start(folded, limit, floor)
         if limit - at > LONG:
             *_, cut = (at, *cuts(folded, at, limit))

@@ -66,11 +66,17 @@ ISSUERS: tuple[tuple[int, int, frozenset[int]], ...] = tuple(
 )
 
 
+BY_FIRST = {
+    digit: [issuer for issuer in ISSUERS if str(issuer[0])[0] <= digit <= str(issuer[1])[0]]
+    for digit in "123456789"
+}
+
+
 def issued(digits: str) -> bool:
     """Whether some issuer gives out numbers like this."""
     return any(
         len(digits) in lengths and first <= int(digits[: len(str(first))]) <= last
-        for first, last, lengths in ISSUERS
+        for first, last, lengths in BY_FIRST.get(digits[0], ())
     )
 
 
