@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procession.errors import ConfigurationError, InputError
-from procession.processors.regex_filter import RegexFilterProcessor
-from procession.processors.regex_rules import RegexRule
+from procession.processors import RegexFilterProcessor, RegexRule
 
 
 def redacted(text: str, *rules: Any, **options: Any) -> str:

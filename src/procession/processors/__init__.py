@@ -5,6 +5,8 @@ from ..structured.second_model import StructuredOutputProcessor
 from .batching import BatchPartsProcessor
 from .history_rule import HistoryRule, RulePrompt
 from .provider_history import ProviderHistoryCompat
+from .regex_filter import RegexFilterProcessor
+from .regex_rules import RegexRule
 from .stream_error_retry import RetryMatcher, StreamErrorRetryProcessor
 from .tool_call_filter import ToolCallFilter
 from .tool_search import ToolFilterArgs, ToolSearchProcessor
@@ -17,6 +19,8 @@ __all__ = [
     "HistoryRule",
     "PrefillErrorHandler",
     "ProviderHistoryCompat",
+    "RegexFilterProcessor",
+    "RegexRule",
     "RetryMatcher",
     "RulePrompt",
     "StreamErrorRetryProcessor",

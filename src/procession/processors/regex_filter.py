@@ -13,6 +13,7 @@ from .text_guard import INPUT, RESULT, STREAM, Place, Sighting, TextGuard
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ..policy import Policy
     from ..processor import ProcessorViolation
     from .message_leaves import Leaf
     from .regions import Region
@@ -59,6 +60,7 @@ class RegexFilterProcessor(TextGuard[Hit]):
         include_redacted_values: bool = False,
         stream_carryover_size: int = 128,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
+        policy: Policy | None = None,
     ) -> None:
         chosen = names(_OWNER, "presets", presets, PRESETS)
         phases = _PHASES[one_of(_OWNER, "phase", phase, _PHASES)]
@@ -66,6 +68,7 @@ class RegexFilterProcessor(TextGuard[Hit]):
             strategy=one_of(_OWNER, "strategy", strategy, ("block", "redact", "warn")),
             phases=phases,
             on_violation=on_violation,
+            policy=policy,
         )
         own = [rule for preset in chosen for rule in PRESETS[preset]]
         self.rules: list[CompiledRule] = compiled(_OWNER, own) + compiled(_OWNER, rules)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..hold import Piece
     from ..hook_args import ProcessInputArgs, ProcessOutputResultArgs, ProcessOutputStreamArgs
     from ..messages import Message
+    from ..policy import Policy
     from ..processor import ProcessorViolation
     from .let_through import Lane, Span
     from .message_leaves import Leaf
@@ -82,8 +83,9 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         strategy: str,
         phases: tuple[str, ...] = (INPUT, STREAM, RESULT),
         on_violation: Callable[[ProcessorViolation], object] | None = None,
+        policy: Policy | None = None,
     ) -> None:
-        super().__init__(on_violation=on_violation)
+        super().__init__(on_violation=on_violation, policy=policy)
         self.strategy = strategy
         self._phases = phases
 
@@ -171,9 +173,13 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         texts = (replaced(sight.text, sight.regions, self.replacement) for sight in seen)
         return with_leaves(message, texts, self.redacted_text, results=whole)
 
+    def regions(self, text: str) -> list[Region[F]]:
+        """What is found in a text that stands alone."""
+        return merged(self.find(text))
+
     def redacted_text(self, text: str) -> str:
         """A text with all that is found in it replaced."""
-        return replaced(text, merged(self.find(text)), self.replacement)
+        return replaced(text, self.regions(text), self.replacement)
 
     def _tell(self, abort: _Abort, place: Place, seen: Sequence[Sighting[F]]) -> Work[None]:
         if self.strategy == "block":
@@ -211,7 +217,7 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         if text != piece.text:
             gone = not text and piece.kind != "tool-arguments"  # a leaf keeps its place
             part = None if gone else args.with_text(text)
-        told = self._report(Place(STREAM), [sighting])
+        told = None if lane.is_known else self._report(Place(STREAM), [sighting])
         return part if told is None else _after(told, part)
 
     def _sighting(self, piece: Piece, lane: Lane) -> Sighting[F]:
