@@ -5,13 +5,14 @@ It is a processor like those in `processors/`; it stands here because every run 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .causes import words_of
 from .processor import ProcessAPIErrorResult, Processor, ProcessorViolation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .processor import ProcessAPIErrorArgs
 
 __all__ = ["PrefillErrorHandler"]

@@ -371,6 +371,7 @@ async def test_b424_a_stop_ends_the_wait() -> None:
     assert (len(model.calls), told) == (1, [])
     fired = hook_args(ProcessAPIErrorArgs, error=down(), abort_signal=controller.signal)
     assert await asyncio.wait_for(retry.process_api_error(fired), 5) is None
+    assert await StreamErrorRetryProcessor().process_api_error(fired) is None  # without a wait
 
 
 async def test_b424_a_cancelled_reader_ends_the_wait() -> None:
