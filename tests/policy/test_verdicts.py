@@ -1,4 +1,4 @@
-"""Law 4 under policies: no policy weakens a verdict, however it was given and whatever is around."""
+"""Law 4 under policies: none weakens a verdict, however it was given and whatever is around."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_any_composition(
 @pytest.mark.parametrize("on_error", ["allow", "degrade"])
 @pytest.mark.parametrize("hook", HOOKS)
 async def test_told_too_slowly(hook: str, on_error: Any) -> None:
-    """R-186: time runs out while `on_violation` is told of a verdict: the verdict has been given."""
+    """R-186: time runs out while `on_violation` is told: the verdict has been given."""
 
     async def never(violation: Any) -> None:
         await asyncio.Event().wait()

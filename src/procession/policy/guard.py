@@ -12,7 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..engine.interruption import Interrupted
-from ..errors import ProcessorError, TripWire
+from ..errors import ConfigurationError, ProcessorError, TripWire
 from ..verdicts import verdict_in
 from .bounded import Bounded, TimedOut
 from .circuit import REFUSED
@@ -66,7 +66,8 @@ def standing(error: BaseException, stop: BaseException | None) -> BaseException 
     """What leaves a call that raised, whatever its policy; `None` when it is for the policy.
 
     A verdict stands, and `stop`, which is one that was given before or somebody else's failure. A
-    stop of the run is nobody's failure: it is passed on, before all.
+    stop of the run is nobody's failure: it is passed on, before all. So is a `ConfigurationError`:
+    a processor that cannot work as it is set up is to be mended, not by-passed (B-021).
     """
     wire = verdict_in(error)
     if wire is not None:
@@ -75,8 +76,8 @@ def standing(error: BaseException, stop: BaseException | None) -> BaseException 
         task = asyncio.current_task()
         if task is None or task.cancelling():
             return error
-    elif not isinstance(error, Exception) or isinstance(error, Interrupted):
-        return error
+    elif not isinstance(error, Exception) or isinstance(error, Interrupted | ConfigurationError):
+        return stop if isinstance(error, ConfigurationError) and stop is not None else error
     return stop
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import UNSET, Struct
 
-from ..errors import ProcessorError, TripWire
+from ..errors import ConfigurationError, ProcessorError, TripWire
 from .bounded import Bounded
 from .events import note
 from .guard import Failure, standing
@@ -75,7 +75,8 @@ class Observed:
         """A verdict or a failure is told; a stop of the run is passed on."""
         guard, run = self._guard, self._run
         wire = self.args.verdict
-        stop = standing(error, wire)
+        mistaken = isinstance(error, ConfigurationError)  # watching changes nothing, not even that
+        stop = wire if mistaken else standing(error, wire)
         if isinstance(stop, TripWire):
             guard.ended(run, self._given, self._started)
             self._told_verdict(stop)

@@ -54,7 +54,7 @@ class Policy:
     `on_error`: a failure (an exception, a wrong return, a timeout, a breaker at rest) blocks the
     run (`"block"`), lets what the hook was to look at pass as if the processor were not there
     (`"allow"`), or has `fallback`, another processor, look at it instead (`"degrade"`; its failure
-    blocks).
+    blocks). A `ConfigurationError` fails the run whatever is said here.
 
     `breaker`: when to stop asking for a while; `None` (never) unless given, for what makes a hook
     fail may come from a single user, and everybody would feel it.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..chunks import Chunk
+    from ..policy import Policy
     from ..processor import ProcessorViolation, ProcessOutputStreamArgs, ProcessOutputStreamResult
 
 __all__ = ["BatchPartsProcessor"]
@@ -46,9 +47,12 @@ class BatchPartsProcessor(BuiltIn):
         max_wait_time: float | None = None,
         emit_on_non_text: bool = True,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
+        policy: Policy | None = None,
     ) -> None:
         owner = type(self).__name__
-        super().__init__(on_violation=callback(owner, "on_violation", on_violation))
+        super().__init__(
+            on_violation=callback(owner, "on_violation", on_violation), policy=policy
+        )
         self.batch_size = whole(owner, "batch_size", batch_size, least=1)
         self.max_wait_time = (
             None if max_wait_time is None else number(owner, "max_wait_time", max_wait_time)

@@ -16,6 +16,7 @@ from .prompt_rules import PROMPT_RULES
 
 if TYPE_CHECKING:
     from ..model import Prompt
+    from ..policy import Policy
     from ..processor import ProcessAPIErrorArgs, ProcessLLMRequestArgs, ProcessorViolation
 
 __all__ = ["ProviderHistoryCompat"]
@@ -59,8 +60,9 @@ class ProviderHistoryCompat(BuiltIn):
         *,
         additional_rules: Iterable[HistoryRule | Mapping[str, Any]] = (),
         on_violation: Callable[[ProcessorViolation], object] | None = None,
+        policy: Policy | None = None,
     ) -> None:
-        super().__init__(on_violation=on_violation)
+        super().__init__(on_violation=on_violation, policy=policy)
         given: Any = additional_rules
         if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
             kind = type(cast("Any", given)).__name__

@@ -19,6 +19,7 @@ from .transient_errors import is_authorization_failure, is_retryable_openai_resp
 
 if TYPE_CHECKING:
     from ..abort_signal import AbortSignal
+    from ..policy import Policy
     from ..processor import ProcessAPIErrorArgs, ProcessorViolation
 
 __all__ = ["RetryMatcher", "StreamErrorRetryProcessor"]
@@ -87,8 +88,9 @@ class StreamErrorRetryProcessor(BuiltIn):
         retry_unknown_errors: bool = False,
         matchers: Iterable[Predicate | RetryMatcher] = (),
         on_violation: Callable[[ProcessorViolation], object] | None = None,
+        policy: Policy | None = None,
     ) -> None:
-        super().__init__(on_violation=on_violation)
+        super().__init__(on_violation=on_violation, policy=policy)
         self._own = _Policy(whole(_OWNER, "max_retries", max_retries), _delay("delay_ms", delay_ms))
         self._longest = number(_OWNER, "max_retry_after_ms", max_retry_after_ms) / 1000
         self._unknown = flag(_OWNER, "retry_unknown_errors", retry_unknown_errors)

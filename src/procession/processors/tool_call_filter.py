@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ..model import Prompt
+    from ..policy import Policy
     from ..processor import ProcessLLMRequestArgs, ProcessorViolation
     from ..results import StepResult
 
@@ -46,8 +47,9 @@ class ToolCallFilter(BuiltIn):
         filter_after_tool_steps: int | None = None,
         preserve_model_output: bool = False,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
+        policy: Policy | None = None,
     ) -> None:
-        super().__init__(on_violation=on_violation)
+        super().__init__(on_violation=on_violation, policy=policy)
         owner = type(self).__name__
         self._excluded = (
             None if exclude is None else frozenset(names(owner, "exclude", exclude, None))

@@ -22,6 +22,7 @@ from .tool_index import ToolIndex
 from .tool_shelf import LOAD, SEARCH, Phase, ToolSearchOptions, ToolShelf
 
 if TYPE_CHECKING:
+    from ..policy import Policy
     from ..processor import ProcessInputStepArgs, ProcessorViolation
 
 __all__ = ["ToolFilterArgs", "ToolSearchProcessor"]
@@ -76,8 +77,9 @@ class ToolSearchProcessor(BuiltIn):
         ttl: float = 3_600_000,
         filter: Callable[[ToolFilterArgs], Any] | None = None,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
+        policy: Policy | None = None,
     ) -> None:
-        super().__init__(on_violation=on_violation)
+        super().__init__(on_violation=on_violation, policy=policy)
         owner = type(self).__name__
         self._library, self._ids = _library(tools)
         self._options = _search_options(owner, search)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..messages import Message
+    from ..policy import Policy
     from ..processor import ProcessInputArgs, ProcessorViolation
 
 __all__ = ["UnicodeNormalizer"]
@@ -62,8 +63,9 @@ class UnicodeNormalizer(BuiltIn):
         collapse_whitespace: bool = True,
         trim: bool = True,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
+        policy: Policy | None = None,
     ) -> None:
-        super().__init__(on_violation=on_violation)
+        super().__init__(on_violation=on_violation, policy=policy)
         owner = type(self).__name__
         strip = flag(owner, "strip_control_chars", strip_control_chars)
         keep_emojis = flag(owner, "preserve_emojis", preserve_emojis)

@@ -9,6 +9,7 @@ from ..engine.asking import ResolvedModels
 from ..errors import ConfigurationError, StructuredOutputError
 from ..messages import ReasoningPart, TextPart, ToolInvocationPart
 from ..model import ModelRequest
+from ..policy import Policy, policy_of
 from ..records import clean_text, plain
 from .consulting import consult
 from .object_chunk import Validated
@@ -61,7 +62,10 @@ class StructuredOutputProcessor(Asking):
         json_prompt_injection: bool = False,
         model_settings: Mapping[str, Any] | None = None,
         provider_options: Mapping[str, Any] | None = None,
+        policy: Policy | None = None,
     ) -> None:
+        self.policy = policy
+        policy_of(self)
         if model is None:  # pyright: ignore[reportUnnecessaryComparison]  # not everyone checks types
             raise ConfigurationError("StructuredOutputProcessor needs a model")
         self.asked = asked_for(
