@@ -70,7 +70,7 @@ async def test_an_unknown_id_is_shown() -> None:
         (None, ""),
         ("acme/small", "acme/small"),
         (ENDPOINT, "acme/small"),
-        (ModelConfig(id="acme/small", url="x"), "acme/small"),
+        (ModelConfig(id="acme/small", url="http://127.0.0.1:9"), "acme/small"),
         ([{"model": ENDPOINT}, "other/one"], "acme/small"),
         ([{"url": "x"}, "other/one"], "other/one"),
         ({"id": 5}, ""),

@@ -1,12 +1,14 @@
-"""Addresses of servers: whether they are any, and how they are shown."""
+"""Addresses of servers, and headers: whether they are any, and how they are shown."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from .errors import ConfigurationError
 
-__all__ = ["check_address", "public_url"]
+__all__ = ["check_address", "check_texts", "public_url"]
 
 
 def check_address(what: str, url: object) -> None:
@@ -23,6 +25,18 @@ def check_address(what: str, url: object) -> None:
             pass
     given = "" if isinstance(url, str) else f", not of type {type(url).__name__}"
     raise ConfigurationError(f"{what} must be an address such as https://host/path{given}")
+
+
+def check_texts(what: str, given: Any) -> None:
+    """Raise `ConfigurationError` for what is neither `None` nor a mapping of texts to texts.
+
+    Such are headers and variables of an environment. Values are not shown.
+    """
+    if given is None:
+        return
+    pairs = list(cast("Mapping[Any, Any]", given).items()) if isinstance(given, Mapping) else None
+    if pairs is None or not all(isinstance(text, str) for pair in pairs for text in pair):
+        raise ConfigurationError(f"{what} must be a mapping of texts to texts, or None")
 
 
 def public_url(url: str) -> str:

@@ -91,9 +91,11 @@ class ModelError(ProcessionError):
 class APICallError(ModelError):
     """A provider refused or failed a call (R-236).
 
-    `message` holds the provider's own words. `status_code` is the HTTP status, `is_retryable`
-    whether the same call may succeed later; `response_body`, `response_headers` and `url` are
-    given where known. Request headers and keys are never part of it.
+    `message` holds the provider's own words; the text of the error says before them who said so,
+    where that is known: `openai, status 401: no such key`. `status_code` is the HTTP status,
+    `is_retryable` whether the same call may succeed later; `provider`, `response_body`,
+    `response_headers` and `url` are given where known. Request headers and keys are never part of
+    it.
     """
 
     def __init__(
@@ -105,14 +107,25 @@ class APICallError(ModelError):
         response_body: str | None = None,
         response_headers: Mapping[str, str] | None = None,
         url: str | None = None,
+        provider: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
+        self.provider = provider
         self.status_code = status_code
         self.is_retryable = is_retryable
         self.response_body = response_body
         self.response_headers = response_headers
         self.url = url
+
+    def __str__(self) -> str:
+        named = (self.provider or "", f"the connection to {self.provider}")
+        if self.message.startswith(named):
+            return self.message
+        status = "" if self.status_code is None else f", status {self.status_code}"
+        at_fault = self.url if self.status_code in (404, 405) else None
+        place = f" at {at_fault}" if at_fault else ""
+        return f"{self.provider}{status}{place}: {self.message}"
 
 
 class StructuredOutputError(ModelError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeGuard, cast, run
 from msgspec import Struct
 
 from .abort_signal import AbortSignal
-from .addresses import public_url
+from .addresses import check_address, check_texts, public_url
 from .errors import ConfigurationError, UnknownModelError
 from .fallback import FallbackEntry, FallbackModel, UnavailableModel
 
@@ -127,6 +127,8 @@ class LanguageModel(Protocol):
 class ModelConfig(Struct, frozen=True, kw_only=True):
     """Any OpenAI-compatible endpoint: `ModelConfig(id="acme/small", url="https://llm.example.com/v1")`.
 
+    Whatever the id, the endpoint is spoken to in chat completions; for another format at an address
+    of your own there are the classes of the providers, `AnthropicModel("…", base_url="…")`.
     `api_key` is never shown, nor what else may be secret: `headers`, which are sent with every
     call, and user, password and query of the address.
     """
@@ -135,6 +137,17 @@ class ModelConfig(Struct, frozen=True, kw_only=True):
     url: str
     api_key: str | None = None
     headers: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        """Raises `ConfigurationError` for what no call can be sent to."""
+        given: tuple[Any, Any] = (self.id, self.api_key)  # not everyone checks types
+        if not isinstance(given[0], str) or not given[0]:
+            raise ConfigurationError("ModelConfig: id must be a text, such as 'acme/small'")
+        if not isinstance(given[1], str | None):
+            kind = type(given[1]).__name__
+            raise ConfigurationError(f"ModelConfig: api_key must be a text, not {kind}")
+        check_address("ModelConfig: url", self.url)
+        check_texts("ModelConfig: headers", self.headers)
 
     def __repr__(self) -> str:
         return f"ModelConfig(id={self.id!r}, url={public_url(self.url)!r})"

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from .errors import InputError
+from .errors import APICallError, InputError
 
 __all__ = [
     "MAX_DEPTH",
@@ -180,7 +180,8 @@ def error_form(error: BaseException) -> dict[str, Any]:
 
 def _message_of(error: BaseException) -> str:
     try:
-        return clean_text(str(error))
+        said = error.message if isinstance(error, APICallError) else str(error)
+        return clean_text(said)
     except Exception:  # an exception whose own text fails still has a name
         return ""
 
@@ -205,13 +206,11 @@ def parse_time(value: Any) -> datetime:
 
 
 def clean_text(text: str) -> str:
-    """Text that every store and provider accepts: NUL and lone surrogates become U+FFFD.
+    """Text that has an encoding: lone surrogates become U+FFFD.
 
     Surrogate pairs are joined to the character they stand for. Clean text comes back as it is,
     at the cost of a scan.
     """
-    if "\x00" in text:
-        text = text.replace("\x00", "\ufffd")
     if text.isascii():
         return text
     try:
@@ -259,7 +258,7 @@ def clean_record(record: Record) -> None:
             continue
         cls = value.__class__
         if cls is str:
-            if value.isascii() and "\0" not in value:
+            if value.isascii():
                 continue
             made = clean_text(value)
         elif cls is dict or cls is list:

@@ -248,7 +248,7 @@ async def unreachable(form: Format, url: str, timeout: float = 3.0) -> APICallEr
     error = await failure(model)
     await model.aclose()
     assert isinstance(error, APICallError)
-    assert str(error).startswith("example could not be reached: ")
+    assert str(error).startswith("example could not be reached at http")
     return error
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from procession.chunks import Chunk
 
 KEY = "example-key-1234567890"
-VARIABLES = ("GOOGLE_GENERATIVE_AI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+VARIABLES = ("GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY", "GOOGLE_API_KEY")
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ async def test_a_limit_says_when_to_come_again(
     """R-236."""
     provider.answer = refuses("429 Too Many Requests", body)
     failure = await failure_of(model)
-    assert str(failure) == "You exceeded your current quota."
+    assert failure.message == "You exceeded your current quota."
     assert (failure.status_code, failure.is_retryable) == (429, True)
     assert (failure.response_headers or {})["retry-after"] == "35"
 

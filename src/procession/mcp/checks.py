@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
-from ..addresses import check_address
+from ..addresses import check_address, check_texts
 from ..errors import ConfigurationError
 from ..keywords import check_keywords
 
@@ -22,7 +22,7 @@ def check_process(command: Any, args: Any, env: Any, cwd: Any, errlog: Any) -> N
         )
     if isinstance(args, str) or not isinstance(args, Sequence) or not _are_texts(args):
         raise ConfigurationError("args must be a list of arguments, which are texts")
-    _check_texts("env", env)
+    check_texts("env", env)
     if cwd is not None and not isinstance(cwd, str | os.PathLike):
         raise ConfigurationError(f"cwd must be a path, not {type(cwd).__name__}")
     if errlog is not None and not callable(getattr(errlog, "fileno", None)):
@@ -32,7 +32,7 @@ def check_process(command: Any, args: Any, env: Any, cwd: Any, errlog: Any) -> N
 def check_endpoint(url: Any, headers: Any, http_client: Any) -> None:
     """Raise `ConfigurationError` for an address or headers that could not be sent."""
     check_address("the url of an MCP server", url)
-    _check_texts("headers", headers)
+    check_texts("headers", headers)
     if http_client is not None and not callable(http_client):
         raise ConfigurationError(
             "http_client must be a function that makes a client, for each connection one"
@@ -45,14 +45,6 @@ def check_options(options: Mapping[str, Any], known: Mapping[str, Any], *others:
     for name in ("name", "prefix"):
         if not isinstance(options.get(name, ""), str):
             raise ConfigurationError(f"{name} must be a text, not {type(options[name]).__name__}")
-
-
-def _check_texts(option: str, given: Any) -> None:
-    if given is None:
-        return
-    values = list(cast("Mapping[Any, Any]", given).items()) if isinstance(given, Mapping) else None
-    if values is None or not all(_are_texts(pair) for pair in values):
-        raise ConfigurationError(f"{option} must be a mapping of texts to texts, or None")
 
 
 def _are_texts(values: Any) -> bool:

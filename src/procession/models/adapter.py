@@ -105,7 +105,13 @@ class StreamedModel(ABC):
         try:
             decoder = self._decoder(request)
             start = _start(response, body, warnings)
-            answer = _Answer(decoder, start, whole=not request.streaming, key=self._secret())
+            answer = _Answer(
+                decoder,
+                start,
+                whole=not request.streaming,
+                key=self._secret(),
+                provider=self._provider,
+            )
             framed = await self._is_framed(response)
             while not answer.complete:
                 read = await self._next(reads, answer)
@@ -182,7 +188,10 @@ class StreamedModel(ABC):
 class _Answer:
     """From the bytes of an answer to its chunks."""
 
-    def __init__(self, decoder: Decoder, start: Chunk, *, whole: bool, key: str) -> None:
+    def __init__(
+        self, decoder: Decoder, start: Chunk, *, whole: bool, key: str, provider: str
+    ) -> None:
+        self._provider = provider
         self._reader = EventReader()
         self._decoder = decoder
         self._opening = [start]
@@ -209,6 +218,7 @@ class _Answer:
             for chunk in chunks:
                 if chunk.type == "error":
                     conceal(chunk.payload.error, self._key)
+                    chunk.payload.error.provider = self._provider
         if self._whole is not None:
             chunks = self._whole.feed(chunks)
             if self.complete:

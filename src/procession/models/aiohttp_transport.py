@@ -39,6 +39,8 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """The response, of which only the headers have been read."""
         content = await request.aread()
+        # User and password in it are in a header already.
+        url = request.url.copy_with(userinfo=b"") if request.url.userinfo else request.url
         limits = request.extensions.get("timeout", {})
         timeout = aiohttp.ClientTimeout(
             total=None,
@@ -49,7 +51,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         with _errors_of_httpx(answering=False):
             response = await self._open_session().request(
                 request.method,
-                URL(str(request.url), encoded=True),
+                URL(str(url), encoded=True),
                 headers=request.headers.multi_items(),
                 data=content or None,
                 allow_redirects=False,

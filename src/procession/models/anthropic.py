@@ -12,6 +12,7 @@ from ..errors import MissingKeyError
 from .anthropic_events import AnthropicEvents
 from .anthropic_options import own_options
 from .anthropic_prompt import message_body
+from .option_checks import check_options, check_variable
 from .sdk import SdkModel
 from .transports import http_client
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["AnthropicModel", "AnthropicOptions", "anthropic_model"]
 
 _KEY_VARIABLE = "ANTHROPIC_API_KEY"
+_URL_VARIABLE = "ANTHROPIC_BASE_URL"
 _TOKEN_VARIABLE = "ANTHROPIC_AUTH_TOKEN"
 _HEADERS_VARIABLE = "ANTHROPIC_CUSTOM_HEADERS"
 
@@ -68,11 +70,11 @@ class AnthropicModel(SdkModel):
     }
 
     def __init__(self, model_id: str, **options: Unpack[AnthropicOptions]) -> None:
-        self._base_url = (options.get("base_url") or "").rstrip("/").removesuffix("/v1") or None
+        check_options(type(self).__name__, model_id, options, AnthropicOptions)
+        self._base_url = _without_version(options.get("base_url"))
         self._api_key = options.get("api_key")
         self._betas = list(options.get("betas") or ())
         self._headers = dict(options.get("headers") or {})
-        self._use_proxies = options.get("use_proxies", True)
         self._transport = options.get("transport")
         super().__init__(
             model_id,
@@ -80,6 +82,7 @@ class AnthropicModel(SdkModel):
             given_client=options.get("client"),
             timeout=options.get("timeout"),
             call_headers=self._headers_to_leave_out(),
+            use_proxies=options.get("use_proxies", True),
         )
 
     def _body(self, request: ModelRequest) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -123,13 +126,18 @@ class AnthropicModel(SdkModel):
         return anthropic.AsyncAnthropic(
             api_key=key,
             auth_token=token,
-            base_url=self._base_url,
+            base_url=self._base_url or _without_version(check_variable(_URL_VARIABLE)),
             default_headers=self._headers,
             max_retries=0,
             http_client=http_client(
                 anthropic.DefaultAsyncHttpxClient, self._transport, use_proxies=self._use_proxies
             ),
         )
+
+
+def _without_version(address: str | None) -> str | None:
+    """An address as the client wants it, which adds the version by itself."""
+    return (address or "").rstrip("/").removesuffix("/v1") or None
 
 
 def anthropic_model(name: str) -> AnthropicModel:

@@ -78,6 +78,7 @@ def _refused(error: exceptions.ModelAPIError, provider: str) -> APICallError:
         is_retryable=isinstance(error, _PASSING) or is_retryable_status(status),
         response_body=_text(error.body),
         response_headers=headers,
+        provider=provider,
     )
 
 

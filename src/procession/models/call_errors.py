@@ -6,6 +6,7 @@ import json
 import re
 import ssl
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -32,26 +33,41 @@ __all__ = [
 ]
 
 
-def call_failure(provider: str, error: Any, key: str) -> APICallError:
+def call_failure(provider: str, error: Any, key: str, *, use_proxies: bool) -> APICallError:
     """A refused call (with the provider's words), or one that reached nobody.
 
     `error` is an `APIError` of the provider's client.
     """
     if getattr(error, "status_code", None) is None:
-        return unreached(provider, error, str(error.request.url))
+        return unreached(provider, error, str(error.request.url), use_proxies=use_proxies)
     return refused(provider, error.response, error.body, key)
 
 
-def unreached(provider: str, error: Exception, url: str) -> APICallError:
-    """A call that reached nobody."""
+def unreached(provider: str, error: Exception, url: str, *, use_proxies: bool) -> APICallError:
+    """A call that reached nobody: where, and whether a proxy of the environment was to carry it."""
     cause = error.__cause__ or error
     distrusted = _is_distrusted(error)
     hint = ": is it the right address, and are its certificates known here?" if distrusted else ""
+    place = f" at {public_url(url)}"
+    if use_proxies and _has_proxy(url):
+        place += ", through the proxy of the environment"
     return APICallError(
-        f"{provider} could not be reached: {_words(cause, error)}{hint}",
+        f"{provider} could not be reached{place}: "
+        f"{_words(cause, error).replace(url, public_url(url))}{hint}",
         is_retryable=not distrusted,
         url=public_url(url),
+        provider=provider,
     )
+
+
+def _has_proxy(url: str) -> bool:
+    """Whether the environment names a proxy for an address."""
+    from urllib.request import getproxies, proxy_bypass  # only where a call has failed
+
+    parts = urlsplit(url)
+    proxies = getproxies()
+    named = proxies.get(parts.scheme) or proxies.get("all")
+    return bool(named) and not proxy_bypass(parts.hostname or "")
 
 
 def _is_distrusted(error: BaseException | None) -> bool:
@@ -74,6 +90,7 @@ def refused(provider: str, response: httpx2.Response, said: Any, key: str) -> AP
         response_body=body,
         response_headers=public_headers(response.headers),
         url=public_url(str(response.request.url)),
+        provider=provider,
     )
 
 
@@ -83,6 +100,7 @@ def broken_off(provider: str, error: Exception, *, begun: bool) -> APICallError:
     return APICallError(
         f"the connection to {provider} broke off {when}: {_words(error, error)}",
         is_retryable=True,
+        provider=provider,
     )
 
 
@@ -91,14 +109,17 @@ def cut_short(provider: str) -> APICallError:
 
     That is what a client sees of a provider, or of a proxy before it, that gave up on the way.
     """
-    return APICallError(f"{provider} ended its answer before it was complete", is_retryable=True)
+    told = f"{provider} ended its answer before it was complete"
+    return APICallError(told, is_retryable=True, provider=provider)
 
 
 def wrong_answer(provider: str, response: httpx2.Response) -> APICallError:
     """A successful answer of the wrong kind: most often a web page, from a wrong address."""
     kind = response.headers.get("content-type", "nothing")
     return APICallError(
-        f"{provider} answered with {kind} instead of an event stream: check the base URL",
+        f"{provider} answered with {kind} instead of an event stream, at "
+        f"{public_url(str(response.url))}: check the base URL",
+        provider=provider,
         status_code=response.status_code,
         response_headers=public_headers(response.headers),
         url=public_url(str(response.url)),

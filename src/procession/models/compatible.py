@@ -16,6 +16,7 @@ from msgspec import Struct
 from ..errors import ConfigurationError, MissingKeyError
 from .chat_dialect import OPENAI, ChatDialect
 from .openai import OpenAIChatModel
+from .option_checks import check_variable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -223,9 +224,9 @@ class CompatibleModel(OpenAIChatModel):
 
 def _address(provider: str, site: Site) -> str:
     variable = f"{provider.upper()}_BASE_URL"
-    found = os.environ.get(variable) or site.url
+    found = check_variable(variable) or site.url
     if not found and provider == "azure":
-        endpoint = os.environ.get("AZURE_OPENAI_ENDPOINT")
+        endpoint = check_variable("AZURE_OPENAI_ENDPOINT")
         found = f"{endpoint.rstrip('/')}/openai/v1" if endpoint else ""
         variable = "AZURE_OPENAI_ENDPOINT"
     if not found:

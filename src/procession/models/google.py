@@ -17,6 +17,7 @@ from .call_errors import broken_off, unreached
 from .google_body import gemini_body
 from .google_events import GoogleEvents
 from .google_failures import google_refusal
+from .option_checks import check_options, check_variable
 from .transports import http_client
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["GoogleModel", "GoogleOptions", "google_model"]
 
-_KEY_VARIABLES = ("GOOGLE_GENERATIVE_AI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+_KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY", "GOOGLE_API_KEY")
+_URL_VARIABLE = "GOOGLE_BASE_URL"
 _BASE_URL = "https://generativelanguage.googleapis.com/v1beta"
 _TIMEOUT = httpx2.Timeout(600, connect=5)
 """Long enough for a model that thinks before it says anything."""
@@ -36,9 +38,10 @@ _TIMEOUT = httpx2.Timeout(600, connect=5)
 class GoogleOptions(TypedDict, total=False):
     """How Gemini is reached.
 
-    Without `base_url` it is Google's own address, with the key from `api_key` or the environment
-    (`GOOGLE_GENERATIVE_AI_API_KEY`, `GEMINI_API_KEY` or `GOOGLE_API_KEY`, in this order); to other
-    addresses only a given `api_key` is sent. `client` is an HTTP client of the caller's, who then
+    Without `base_url` it is Google's own address, or that of `GOOGLE_BASE_URL` (with the version at
+    its end), with the key from `api_key` or the environment (`GEMINI_API_KEY`,
+    `GOOGLE_GENERATIVE_AI_API_KEY` or `GOOGLE_API_KEY`, in this order); to other addresses only a
+    given `api_key` is sent. `client` is an HTTP client of the caller's, who then
     also closes it. `headers` go with every call, `timeout` is in seconds, `use_proxies=False` is
     for addresses that proxy settings of the environment must not apply to. `transport="aiohttp"`,
     or `PROCESSION_TRANSPORT`, halves what a read costs; it needs the extra `fast`. Provider options
@@ -68,6 +71,7 @@ class GoogleModel(StreamedModel):
     """Media types, and patterns of the addresses, that the provider fetches by itself (R-362)."""
 
     def __init__(self, model_id: str, **options: Unpack[GoogleOptions]) -> None:
+        check_options(type(self).__name__, model_id, options, GoogleOptions)
         super().__init__(
             model_id,
             provider=options.get("provider", "google"),
@@ -101,7 +105,8 @@ class GoogleModel(StreamedModel):
         try:
             response = await client.send(asked, stream=True)
         except httpx2.HTTPError as error:
-            raise unreached(self._provider, error, str(asked.url)) from error
+            proxies = self._use_proxies
+            raise unreached(self._provider, error, str(asked.url), use_proxies=proxies) from error
         if response.is_success:
             return response
         try:
@@ -141,7 +146,7 @@ class GoogleModel(StreamedModel):
 
     def _url(self) -> str:
         name = self._model_id if "/" in self._model_id else f"models/{self._model_id}"
-        base = (self._base_url or _BASE_URL).rstrip("/")
+        base = (self._base_url or check_variable(_URL_VARIABLE) or _BASE_URL).rstrip("/")
         return f"{base}/{quote(name)}:streamGenerateContent?alt=sse"
 
 

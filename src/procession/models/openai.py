@@ -12,6 +12,7 @@ from ..errors import MissingKeyError
 from .chat_dialect import ChatDialect, dialect_of
 from .chat_events import ChatEvents
 from .chat_prompt import chat_body
+from .option_checks import check_options, check_variable
 from .sdk import SdkModel
 from .transports import http_client
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["OpenAIChatModel", "OpenAIModel", "OpenAIOptions", "openai_model"]
 
 _KEY_VARIABLE = "OPENAI_API_KEY"
+_URL_VARIABLE = "OPENAI_BASE_URL"
 
 
 class OpenAIOptions(TypedDict, total=False):
@@ -54,10 +56,10 @@ class OpenAIModel(SdkModel):
     """Media types, and patterns of the addresses, that the provider fetches by itself (R-362)."""
 
     def __init__(self, model_id: str, **options: Unpack[OpenAIOptions]) -> None:
+        check_options(type(self).__name__, model_id, options, OpenAIOptions)
         self._base_url = options.get("base_url")
         self._api_key = options.get("api_key")
         self._headers = dict(options.get("headers") or {})
-        self._use_proxies = options.get("use_proxies", True)
         self._transport = options.get("transport")
         super().__init__(
             model_id,
@@ -65,6 +67,7 @@ class OpenAIModel(SdkModel):
             given_client=options.get("client"),
             timeout=options.get("timeout"),
             call_headers=self._headers_to_leave_out(),
+            use_proxies=options.get("use_proxies", True),
         )
 
     def _sdk_classes(self) -> tuple[type[Exception], Any]:
@@ -83,6 +86,7 @@ class OpenAIModel(SdkModel):
     def _new_client(self) -> openai.AsyncOpenAI:
         key = self._api_key
         if self._base_url is None:
+            check_variable(_URL_VARIABLE)
             key = key or os.environ.get(_KEY_VARIABLE)
             if not key:
                 raise MissingKeyError(self._provider, _KEY_VARIABLE)

@@ -31,8 +31,10 @@ class SdkModel(StreamedModel):
         given_client: Any,
         timeout: float | None,
         call_headers: Mapping[str, Any],
+        use_proxies: bool,
     ) -> None:
         super().__init__(model_id, provider=provider, given_client=given_client)
+        self._use_proxies = use_proxies
         self._timeout = timeout
         self._call_headers = dict(call_headers)
 
@@ -56,7 +58,8 @@ class SdkModel(StreamedModel):
             )
         except api_error as error:
             key = self._secret()
-            failure = call_failure(self._provider, error, key)
+            proxies = self._use_proxies
+            failure = call_failure(self._provider, error, key, use_proxies=proxies)
             conceal(error, key)  # a traceback shows it, too
             raise failure from error
         except httpx2.HTTPError as error:  # while the client read why it was refused

@@ -24,11 +24,12 @@ def http_client(
 
     That is `transport`, or what `PROCESSION_TRANSPORT` says, or `httpx`.
 
-    Raises `ConfigurationError` for an unknown transport, and for one that is not installed.
+    Raises `ConfigurationError` for an unknown transport, for one that is not installed, and for
+    proxies of the environment that cannot be used.
     """
     name = transport or os.environ.get(_VARIABLE) or "httpx"
     if name == "httpx":
-        return make(trust_env=use_proxies)
+        return _over_httpx(make, use_proxies=use_proxies)
     if name != "aiohttp":
         raise ConfigurationError(f"unknown transport {name!r}: it is 'httpx' or 'aiohttp'")
     try:
@@ -38,3 +39,20 @@ def http_client(
             "the transport 'aiohttp' needs a package: pip install 'procession[fast]'"
         ) from error
     return make(transport=AiohttpTransport(use_proxies=use_proxies))
+
+
+def _over_httpx(
+    make: Callable[..., httpx2.AsyncClient], *, use_proxies: bool
+) -> httpx2.AsyncClient:
+    try:
+        return make(trust_env=use_proxies)
+    except ImportError as error:
+        raise ConfigurationError(
+            "a proxy of the environment speaks SOCKS, for which a package is needed: pip install "
+            "socksio. Without the proxy: use_proxies=False"
+        ) from error
+    except ValueError:  # whose text has the address, and with it a password perhaps
+        raise ConfigurationError(
+            "a proxy of the environment (HTTP_PROXY, HTTPS_PROXY, ALL_PROXY) has an address that "
+            "is none. Without the proxy: use_proxies=False"
+        ) from None
