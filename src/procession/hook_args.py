@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .messages import Message
     from .model import LanguageModel, ModelSettings, Prompt, ToolChoice
     from .request_context import RequestContext
-    from .results import OutputResult, StepResult
+    from .results import ModelCall, OutputResult, StepResult
     from .signals import Signal
     from .tools import Tool
 
@@ -234,6 +234,12 @@ class ProcessInputStepArgs(HookArgs[M]):
     """Temperature and the like."""
     structured_output: Any = ABSENT
     """The structured output asked for, if any."""
+    llm_request_stage: bool = True
+    """Whether `process_llm_request` will run in this step: not within a workflow (B-255)."""
+    on_model_call: Callable[[Callable[[ModelCall], object]], None] = ABSENT
+    """`args.on_model_call(tell)`: `tell(call)` is called for each call that this step makes of a
+    model, once it is over, whatever came of it. It is plain, and what it raises counts for nothing.
+    """
 
 
 class ProcessLLMRequestArgs(HookArgs[M]):
@@ -246,6 +252,10 @@ class ProcessLLMRequestArgs(HookArgs[M]):
     """A copy of the prompt, yours to change; only a returned prompt counts (R-093)."""
     model: LanguageModel = ABSENT
     """The model that is about to be asked."""
+    tools: Mapping[str, Tool] = ABSENT
+    """The tools that are sent along, by name: to read, not to change."""
+    response_format: Mapping[str, Any] | None = ABSENT
+    """The form of the answer, with its schema, where the model is asked for JSON."""
     step_number: int = 0
     """0-based."""
     steps: list[StepResult] = ABSENT

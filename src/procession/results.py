@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,7 +12,7 @@ from .chunks import Chunk, Usage
 from .messages import Message
 from .records import Record
 
-__all__ = ["OutputResult", "ResponseInfo", "StepResult", "Tripwire"]
+__all__ = ["ModelCall", "OutputResult", "ResponseInfo", "StepResult", "Tripwire"]
 
 
 class Tripwire(Record, kw_only=True, repr_omit_defaults=True):
@@ -89,3 +90,24 @@ class OutputResult(Struct, kw_only=True):
     usage: Usage
     finish_reason: str | None
     steps: list[StepResult]
+
+
+class ModelCall(Struct, frozen=True, kw_only=True):
+    """A call of a model that is over: what it has used, whatever became of the answer.
+
+    `usage` is the provider's word; it is empty when the call failed or was cut off before that.
+    `prompt` is what was sent, to read only; `text` is what had come of the answer, thoughts
+    included, as it was let through. `answered` tells whether the provider accepted the call,
+    `from_cache` that no provider was asked. `id` differs from that of any other call.
+    """
+
+    id: str
+    run_id: str
+    step_number: int
+    provider: str
+    model_id: str
+    usage: Usage
+    answered: bool
+    from_cache: bool
+    prompt: Sequence[Mapping[str, Any]]
+    text: str

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .run_state import RunState
     from .step import Step
 
-__all__ = ["chosen_by_hooks", "copied", "model_request", "step_args"]
+__all__ = ["chosen_by_hooks", "copied", "model_request", "response_format", "step_args"]
 
 
 def step_args(run: RunState, step: Step) -> ProcessInputStepArgs[Any]:
@@ -29,6 +29,7 @@ def step_args(run: RunState, step: Step) -> ProcessInputStepArgs[Any]:
     args.provider_options = step.provider_options
     args.model_settings = step.model_settings
     args.structured_output = step.structured_output
+    args.on_model_call = step.listeners.append
     return args
 
 
@@ -56,7 +57,7 @@ def model_request(run: RunState, step: Step) -> ModelRequest:
         settings=settings,
         max_retries=settings.get("max_retries", run.max_retries),
         provider_options=step.provider_options,
-        response_format=_response_format(step.structured_output),
+        response_format=response_format(step.structured_output),
         streaming=run.streaming,
         include_raw_chunks=run.include_raw_chunks,
         abort_signal=run.abort_signal,
@@ -64,7 +65,7 @@ def model_request(run: RunState, step: Step) -> ModelRequest:
     )
 
 
-def _response_format(asked: Any) -> Mapping[str, Any] | None:
+def response_format(asked: Any) -> Mapping[str, Any] | None:
     """A JSON answer of a schema, as the model is told, unless another one makes it (R-568)."""
     found = asked_for(asked)
     return None if found is None or found.model is not None else found.response_format()

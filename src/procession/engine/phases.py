@@ -22,7 +22,7 @@ from ..processor import (
 )
 from ..results import OutputResult
 from .asking import ModelFailure
-from .choices import copied, step_args
+from .choices import copied, response_format, step_args
 from .delivery import batches, phase_of
 from .granting import error_links, grant, may_grant
 from .pipeline import Apply, Chain, fold
@@ -82,6 +82,8 @@ def request(run: RunState, step: Step) -> Phase:
     """`process_llm_request`: another prompt, or a response that stands in for the call (R-045)."""
     args = run.args(ProcessLLMRequestArgs)
     args.model, args.step_number, args.steps = step.model, step.number, list(run.steps)
+    args.tools = step.usable_tools()
+    args.response_format = response_format(step.structured_output)
     args.renew = lambda: setattr(args, "prompt", copied(step.prompt))
 
     def apply(_run: RunState, link: Link, _args: Any, returned: Any) -> None:

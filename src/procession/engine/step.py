@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from ..conversation.prompt_memo import isolated_part
+from ..ids import new_id
 from ..model import spec_name
 from ..processor import CachedLLMStepChunk, ToolCallInfo
-from ..results import ResponseInfo, StepResult, Tripwire
+from ..results import ModelCall, ResponseInfo, StepResult, Tripwire
 from .answer import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ..chunks import Chunk
     from ..conversation.sequence import ResponseMark
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from .run_state import RunState
 
 __all__ = ["Step", "tripwire_of"]
+
+_log = logging.getLogger("procession")
 
 
 def tripwire_of(wire: TripWire) -> Tripwire:
@@ -101,6 +105,8 @@ class Step:
     choices: ProcessInputStepArgs[Any] | None
     """What the hooks have chosen of these, while they are asked."""
     prompt: Prompt
+    listeners: list[Callable[[ModelCall], object]]
+    """Who is to be told of each call of the model when it is over."""
 
     __slots__ = tuple(__annotations__)
 
@@ -114,7 +120,7 @@ class Step:
         self.failure, self.reminded = None, False
         self.waits_for_client = self.had_outcome = False
         self.raw, self.outcomes, self.warnings, self.prompt = [], [], [], []
-        self.request_info, self.headers = {}, {}
+        self.request_info, self.headers, self.listeners = {}, {}, []
         self.waiting, self.decisions, self.suspension = {}, {}, []
         self.model = run.model
         self.tools = run.tools
@@ -222,6 +228,27 @@ class Step:
             db_messages=[],
             ui_messages=[],
         )
+
+    def tell_listeners(self, run: RunState) -> None:
+        """A call of the model is over (`on_model_call`)."""
+        thoughts = [chunk.payload.text for chunk in self.answer.reasoning()]
+        call = ModelCall(
+            id=new_id(),
+            run_id=run.run_id,
+            step_number=self.number,
+            provider=self.provider,
+            model_id=self.model_id,
+            usage=self.answer.usage,
+            answered=self.started,
+            from_cache=self.from_cache,
+            prompt=self.prompt,
+            text="".join([*thoughts, self.answer.text()]),
+        )
+        for tell in self.listeners:
+            try:
+                tell(call)
+            except Exception as error:
+                _log.warning("on_model_call: a listener raised %s", type(error).__name__)
 
     def cacheable(self) -> list[CachedLLMStepChunk]:
         """The model's chunks, reduced to type and payload (R-101)."""

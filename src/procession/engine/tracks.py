@@ -75,7 +75,11 @@ def _content(chunk: Any) -> tuple[Any, ...]:
 
 
 def report_call(run: RunState, step: Step, seconds: float) -> None:
-    """Tell the observer, if there is one, of a model call and of what processors did with it."""
+    """Tell of a model call that is over: whoever has asked for it, and the observer, if any, who
+    hears as well what processors did with the answer.
+    """
+    if step.listeners:
+        step.tell_listeners(run)
     if run.observer is None:
         return
     run.observer.span(

@@ -8,6 +8,7 @@ from .provider_history import ProviderHistoryCompat
 from .regex_filter import RegexFilterProcessor
 from .regex_rules import RegexRule
 from .stream_error_retry import RetryMatcher, StreamErrorRetryProcessor
+from .token_limiter import TokenLimiter, TokenLimiterProcessor
 from .tool_call_filter import ToolCallFilter
 from .tool_search import ToolFilterArgs, ToolSearchProcessor
 from .trailing_assistant import TrailingAssistantGuard
@@ -25,6 +26,8 @@ __all__ = [
     "RulePrompt",
     "StreamErrorRetryProcessor",
     "StructuredOutputProcessor",
+    "TokenLimiter",
+    "TokenLimiterProcessor",
     "ToolCallFilter",
     "ToolFilterArgs",
     "ToolSearchProcessor",

@@ -56,6 +56,7 @@ _EMPTY: Mapping[str, Callable[[], Any]] = {
     "tools": dict,
     "tool_choice": lambda: "auto",
     "model_settings": dict,
+    "on_model_call": lambda: [].append,
     "chunks": list,
     "warnings": list,
     "finish_reason": lambda: "stop",

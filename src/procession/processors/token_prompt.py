@@ -1,0 +1,147 @@
+"""The prompt of a run within a limit of tokens (B-250 to B-256)."""
+
+from __future__ import annotations
+
+import logging
+from math import ceil
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from ..errors import InputError
+from ..processor import ProcessLLMRequestResult
+from .token_trimming import LEAD, Unit, kept_prompt, kept_units, newest_question, units_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..message_list import MessageList
+    from ..messages import Message
+    from ..processor import ProcessInputStepArgs, ProcessLLMRequestArgs
+    from .token_counting import Tokens
+
+__all__ = ["PromptLimit", "offered"]
+
+_log = logging.getLogger("procession")
+
+
+class PromptLimit:
+    """What of a conversation is sent. Its methods are given the counter of the run."""
+
+    def __init__(self, limit: int, *, gaps: bool, removed: int) -> None:
+        self.limit = limit
+        self._gaps = gaps
+        self._removed = removed
+
+    def prompt(self, args: ProcessLLMRequestArgs, tokens: Tokens) -> ProcessLLMRequestResult | None:
+        """The prompt that fits; `None` when all of it does (B-251 to B-253)."""
+        prompt = args.prompt
+        fixed = tokens.per_conversation + tokens.tools(args.tools or {})
+        fixed += tokens.entries(entry for entry in prompt if entry["role"] == "system")
+        if args.response_format and tokens.given is None:
+            fixed += ceil(tokens.value(args.response_format))
+        units = units_of(prompt, tokens.entry)
+        if not self._is_too_long(args, fixed, units):
+            return None
+        said = (m.text for m in args.message_list.get.all.db() if m.role == "user")
+        asked = newest_question(prompt, said)
+        required = [unit for unit in units if asked in unit.places]
+        kept = self._kept(args, fixed, units, required)
+        if asked is not None:
+            self._tell_cut(args.state, units, kept, asked)
+        left = self.limit - fixed - sum(unit.tokens for unit in kept)
+        made = kept_prompt(prompt, units, kept, left, tokens.entry(LEAD))
+        return ProcessLLMRequestResult(prompt=made)
+
+    def messages(self, args: ProcessInputStepArgs, tokens: Tokens) -> list[Message] | None:
+        """The messages that fit, where nobody will be asked about the prompt (B-255)."""
+        messages = args.messages
+        fixed = tokens.per_conversation + tokens.tools(offered(args))
+        fixed += tokens.entries(args.system_messages)
+        units = [Unit([at], tokens.message(message)) for at, message in enumerate(messages)]
+        if not self._is_too_long(args, fixed, units):
+            return None
+        # The answer under way is part of what is asked: taken from the list, it would be lost.
+        under_way = {message.id for message in args.message_list.get.response.db()}
+        asked = max((at for at, m in enumerate(messages) if m.role == "user"), default=None)
+        required = [
+            unit
+            for unit, message in zip(units, messages, strict=True)
+            if unit.places[0] == asked or message.id in under_way
+        ]
+        kept = self._kept(args, fixed, units, required)
+        return [messages[unit.places[0]] for unit in kept]
+
+    def _is_too_long(self, args: Any, fixed: int, units: list[Unit]) -> bool:
+        """Whether there is something to trim; a conversation that cannot be sent ends here."""
+        facts = {"system_tokens": fixed, "limit": self.limit}
+        if not units:
+            self._refuse(args, "there is no message to send but system messages", facts)
+        if fixed + sum(unit.tokens for unit in units) <= self.limit:
+            return False
+        if fixed >= self.limit:
+            self._refuse(args, "system messages and tools alone exceed the limit", facts)
+        return True
+
+    def _kept(self, args: Any, fixed: int, units: list[Unit], required: list[Unit]) -> list[Unit]:
+        budget = self.limit - fixed
+        kept = kept_units(units, required, budget, gaps=self._gaps)
+        if kept:
+            return kept
+        facts = {
+            "system_tokens": fixed,
+            "limit": self.limit,
+            "remaining_budget": budget,
+            "message_count": sum(len(unit.places) for unit in units),
+        }
+        self._refuse(args, f"the newest message does not fit in {budget} tokens", facts)
+
+    def _refuse(self, args: Any, problem: str, facts: dict[str, int]) -> NoReturn:
+        args.abort(f"Token limit of {self.limit}: {problem}.", metadata=facts)
+        raise AssertionError
+
+    def _tell_cut(
+        self, state: dict[str, Any], units: list[Unit], kept: list[Unit], asked: int
+    ) -> None:
+        """Say once in a run that the model does not see what it has asked tools for."""
+        gone = any(unit not in kept and unit.places[0] > asked for unit in units)
+        if gone and not state.get(_TOLD):
+            state[_TOLD] = True
+            _log.warning(
+                "token limit: what tools gave in this run does not fit in %d tokens, so the model "
+                "does not see all of it",
+                self.limit,
+            )
+
+    def trim_memory(self, messages: MessageList, tokens: Tokens, tools: Mapping[str, Any]) -> None:
+        """Remove the oldest messages of memory from the list, when there is too much (B-254)."""
+        total = tokens.per_conversation + tokens.tools(tools)
+        if tokens.given is None:
+            try:
+                prompt = messages.provider_prompt()
+            except InputError:
+                return  # it cannot be sent, and whoever sends it will say why
+            total += tokens.shared_entries(prompt)
+        else:
+            total += tokens.entries(messages.get_all_system_messages())
+            total += sum(map(tokens.message, messages.get.all.db()))
+        if total <= self.limit:
+            return
+        gone: list[str] = []
+        for message in messages.get.remembered.db():
+            if total <= self.limit - self._removed:
+                break
+            total -= tokens.message(message)
+            gone.append(message.id)
+        messages.remove_by_ids(gone)
+
+
+_TOLD = "__told_of_cut_results"
+
+
+def offered(args: ProcessInputStepArgs) -> Mapping[str, Any]:
+    """The tools that a step offers, as far as they are chosen."""
+    tools = args.tools or {}
+    if args.tool_choice == "none":
+        return {}
+    if args.active_tools is None:
+        return tools
+    return {name: tool for name, tool in tools.items() if name in args.active_tools}
