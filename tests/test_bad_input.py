@@ -38,8 +38,8 @@ from tests.laws.kit import (
 
 ANSWER = [METADATA, *said("fine"), end()]
 WITH_TOOL = [[call("echo", '{"value": "x"}'), end("tool-calls")], ANSWER]
-DIRTY = "a\0b \ud83d\ude00 \ud800c"
-CLEAN = "a\ufffdb 😀 \ufffdc"
+DIRTY = "ab \ud83d\ude00 \ud800c"
+CLEAN = "ab 😀 \ufffdc"
 
 
 async def failure_of(agent: Agent, given: Any = "go", **options: Any) -> ProcessionError:
@@ -64,10 +64,8 @@ def endless() -> dict[str, Any]:
 
 
 def sendable(value: Any) -> str:
-    """The value as JSON text, which it must have, without NUL."""
-    text = msgspec.json.encode(value).decode()
-    assert "\\u0000" not in text and "\0" not in text
-    return text
+    """The value as JSON text, which it must have."""
+    return msgspec.json.encode(value).decode()
 
 
 # ── what hooks return ──────────────────────────────────────────────────────────────────────────
@@ -462,7 +460,7 @@ FROM_MODELS: dict[str, list[Any]] = {
     "source": [{**_SOURCE, "url": f"https://docs.example.com/{DIRTY}", "title": DIRTY}],
     "file": [{"type": "file", "data": "YQ==", "mediaType": "text/plain", "filename": DIRTY}],
     "arguments": [call("echo", json.dumps({"value": DIRTY}))],
-    "raw arguments": [call("echo", '{"value": "' + DIRTY.replace("\0", "") + '"}')],
+    "raw arguments": [call("echo", '{"value": "' + DIRTY + '"}')],
     "argument deltas": [
         {"type": "tool-input-start", "id": "c1", "toolName": "echo"},
         {"type": "tool-input-delta", "id": "c1", "delta": '{"value": "\ud83d'},
@@ -779,7 +777,7 @@ async def test_tool_choices(bad: Any) -> None:
         {"active_tools": [7]},
         {"stop_when": [7]},
         {"memory": {"thread": 7}},
-        {"memory": {"resource": "a\0"}},
+        {"memory": {"resource": "a\ud800"}},
         {"request_context": [1]},
         {"run_id": ""},
         {"hide_signals": "reactive"},
@@ -911,7 +909,7 @@ async def test_schemas_that_are_wrong_inside(bad: Any) -> None:
         {"input_model": 7},
         {"description": 7},
         {"provider_options": 7},
-        {"name": "a\0b"},
+        {"name": "a\ud800b"},
     ],
     ids=str,
 )

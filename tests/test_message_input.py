@@ -329,11 +329,11 @@ def test_broken_forms_are_refused_as_input_errors(form: dict[str, Any]) -> None:
 
 
 LONE = "a\ud83d\x00b"
-CLEAN = "a\ufffd\ufffdb"
+CLEAN = "a\ufffd\x00b"
 
 
 def test_text_is_cleaned_wherever_it_comes_in() -> None:
-    """NUL and lone surrogates become U+FFFD, nested ones and keys too"""
+    """Lone surrogates become U+FFFD, nested ones and keys too; NUL is a character like others"""
     message = added(
         {
             "id": "x",
@@ -464,7 +464,7 @@ def test_unknown_part_reads_by_attribute() -> None:
 
 
 DIRTY = "a\0 \ud83d\ude00 \ud800"
-WELL = "a\ufffd \U0001f600 \ufffd"
+WELL = "a\0 \U0001f600 \ufffd"
 
 DIRTY_FORMS: list[Any] = [
     DIRTY,
@@ -520,7 +520,6 @@ def assert_clean(value: Any) -> None:
     """Texts, keys too, that every store and provider accepts, and none is missing."""
     text = json.dumps(value, ensure_ascii=False)
     assert text.encode()
-    assert "\\u0000" not in text
     assert "\ufffd" in text and "\U0001f600" in text
 
 

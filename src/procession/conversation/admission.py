@@ -47,7 +47,7 @@ def admit(message: Message) -> None:
     for index, part in enumerate(() if known else parts):
         if part.__class__ is TextPart and part.provider_metadata is None and part.extra is None:
             text: Any = part.text
-            if text.__class__ is str and text.isascii() and "\0" not in text:
+            if text.__class__ is str and text.isascii():
                 continue
         elif not isinstance(part, Part):  # pyright: ignore[reportUnnecessaryIsInstance]
             part = parts[index] = as_part(part)
@@ -68,7 +68,7 @@ def admit(message: Message) -> None:
 
 
 def _is_clean(text: Any) -> bool:
-    return text.__class__ is str and text.isascii() and "\0" not in text
+    return text.__class__ is str and text.isascii()
 
 
 def _is_bare(content: MessageContent) -> bool:

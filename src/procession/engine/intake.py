@@ -89,7 +89,7 @@ class Intake:
                 continue
             payload = chunk.payload
             text = payload.text
-            if not text.isascii() or "\0" in text or mending.watches:
+            if not text.isascii() or mending.watches:
                 mending.piece(chunk)
                 text = payload.text
             chunk.run_id = self._run_id

@@ -169,7 +169,7 @@ def mend_returned(chunk: Chunk) -> str | None:
         problem = chunk_problem(chunk)
         if problem is None and chunk.type in _PIECES:
             text = chunk.payload.text
-            if not text.isascii() or "\0" in text:
+            if not text.isascii():
                 chunk.payload.text = clean_text(text)
         elif problem is None:
             clean_record(chunk)
