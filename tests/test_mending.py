@@ -84,7 +84,9 @@ async def test_halves_without_the_other_half() -> None:
 async def test_blocks_of_odd_ids_stay_together() -> None:
     """The pieces of a block whose id was mended have the mended id as well."""
     start = Chunk("text-start", BlockPayload(id="t\ud800"))
-    model = Given(start, text("a", "t\ud800"), text("b", "t\ud800"), Chunk("text-end", start.payload))
+    model = Given(
+        start, text("a", "t\ud800"), text("b", "t\ud800"), Chunk("text-end", start.payload)
+    )
     run = await agent_with(model).stream("go")
     ids = {c.payload.id async for c in run if c.type.startswith("text-")}
     assert ids == {"t\ufffd"} and await run.text == "ab"
@@ -93,7 +95,9 @@ async def test_blocks_of_odd_ids_stay_together() -> None:
 async def test_chunks_of_any_type() -> None:
     """Also those this version does not know, and data chunks."""
     odd = Chunk.from_json({"type": "custom", "payload": {"a\ud800": ["\ud800"]}, "later": "\ud800"})
-    model = Given(odd, Chunk("data-x", data={"\ud800": ("\ud800",)}, id="\ud800", metadata={"m": "\ud800"}))
+    model = Given(
+        odd, Chunk("data-x", data={"\ud800": ("\ud800",)}, id="\ud800", metadata={"m": "\ud800"})
+    )
     run = await agent_with(model, Tap()).stream("go")
     sent = msgspec.json.encode([chunk.to_json() async for chunk in run])
     assert b"custom" in sent and b"data-x" in sent
