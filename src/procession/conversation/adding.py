@@ -49,6 +49,8 @@ class GrowingMessages(ReadableMessages):
         super().__init__(generate_id, keeps_pending=keeps_pending)
         self.thread_id = thread_id
         self.resource_id = resource_id
+        self.unmatched_results: list[str] = []
+        """The ids of tool results that were left out: no call of the conversation has them."""
 
     def add(self, messages: Any, source: str) -> Self:
         """Add a text, a message in any form, or a list of these; `None` is ignored (R-325).
@@ -117,7 +119,8 @@ class GrowingMessages(ReadableMessages):
                 self._system.add(item.message)
         elif isinstance(item, ToolResults):
             for part in item.parts:
-                self._put_outcome(part, None, source)
+                if not self._put_outcome(part, None, source) and source != "memory":
+                    self.unmatched_results.append(part.tool_invocation.tool_call_id)
         elif source == "system":
             raise InputError(f"source 'system' is for system messages, not for role {item.role!r}")
         else:

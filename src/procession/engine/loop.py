@@ -12,7 +12,7 @@ import inspect
 from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import aclosing
 from types import AsyncGeneratorType, CoroutineType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..aio import begin as begin_unnoticed
 from ..chunks import Chunk
@@ -347,8 +347,20 @@ def _prepare(run: RunState, step: Step) -> None:
         raise ModelFailure(error) from error
 
 
+def _warn_of_unmatched(run: RunState, step: Step) -> None:
+    """The client's results that answer no call are told: nothing else would show it (R-335)."""
+    told = [
+        f"the result of tool call {call_id[:80]!r} was left out: no call here has that id"
+        for call_id in run.message_list.unmatched_results
+    ]
+    found: list[Any] = [{"type": "other", "message": message} for message in told]
+    run.warnings = step.warnings = [*step.warnings, *found]
+
+
 def _check_calls(run: RunState, step: Step) -> None:
     """A model that says "tool calls" without one has answered badly, unless it said something."""
+    if run.message_list.unmatched_results:
+        _warn_of_unmatched(run, step)
     answer = step.answer
     if answer.finish_reason != "tool-calls" or answer.calls:
         return
