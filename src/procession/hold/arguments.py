@@ -176,7 +176,6 @@ class Arguments:
         return Lane(self._rules, "tool-arguments", id, call.model)
 
     def _text(self, lane: Lane, text: str, written: _Written, *, raw: bool) -> Rewriting:
-        lane.note(_BARE, len(text))
         released = lane.take(text)
         if released:
             yield from self._leave(lane, released, written, raw=raw)
@@ -196,7 +195,6 @@ class Arguments:
         written.add(literal if found == plain else f'"{encoded(found)}"')
 
     def _shown(self, lane: Lane, portion: str, is_last: bool) -> tuple[Chunk, Piece]:
-        lane.carrier(len(portion))
         chunk = lane.fresh()
         chunk.payload.args_text_delta = portion
         before = lane.before
@@ -257,7 +255,6 @@ class Arguments:
     def _rewritten_text(self, lane: Lane, text: str, written: _Written) -> Rewriting:
         found: list[str] = []
         if text:
-            lane.note(_BARE, len(text))
             portions = lane.portions(text)
             for number, portion in enumerate(portions, 1):
                 shown = self._shown(lane, portion, number == len(portions))
@@ -269,7 +266,3 @@ class Arguments:
         plain = number_text(value)
         found = written.taken((yield self._shown(lane, plain, True)))
         return value if found == plain else found
-
-
-_BARE = Chunk(KIND, ToolInputDeltaPayload(tool_call_id="", args_text_delta=""))
-"""Deltas of arguments say nothing but their text."""

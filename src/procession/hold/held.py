@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
 from .arguments import WITHHELD, Arguments, collect
 from .lane import Lane, Rules
 from .piece import Piece
@@ -43,11 +45,12 @@ class Held:
         "_arguments",
         "_awaits",
         "_hook",
-        "_kinds",
         "_lanes",
+        "_look_behind",
         "_open",
         "_rules",
         "_said",
+        "_splits",
         "_step",
         "hook",
     )
@@ -65,8 +68,10 @@ class Held:
         self._awaits = awaits
         self.hook: Callable[[Any], Any] = self._awaited if awaits else self._plain
         self._rules = Rules(watches)
-        self._kinds = {kind: lane for kind, lane in _PIECES.items() if lane in lanes}
-        self._open: dict[str, dict[str, Lane]] = {kind: {} for kind in self._kinds}
+        self._splits, self._look_behind = self._rules.splits, self._rules.look_behind
+        self._open: dict[str, dict[str, Lane]] = {
+            kind: {} for kind, lane in _PIECES.items() if lane in lanes
+        }
         """The lanes under way, by the type of their chunks and the id of their block."""
         self._lanes: list[Lane] = []
         """All that have not been let go, in the order in which they began."""
@@ -97,19 +102,10 @@ class Held:
                 return self._done(args, work)
             args.piece = None
             return self._hook(args)
-        text = part.payload.text
-        lane = lanes.get(part.payload.id) or self._lane(part)
-        if not text:
-            args.piece = None
+        work = self._let_in(args, part, lanes)
+        if work is None:
             return self._hook(args)
-        lane.note(part, len(text))
-        released = lane.take(text)
-        if not released:
-            return WITHHELD
-        if self._rules.splits:
-            return self._done(args, self._leaving(lane, released, part))
-        self._prepare(args, lane, released, part)
-        return self._hook(args)
+        return work if work is WITHHELD else self._done(args, work)
 
     async def _awaited(self, args: Args) -> Any:
         """In the place of an async hook."""
@@ -121,19 +117,48 @@ class Held:
                 return await self._continued(args, work)
             args.piece = None
             return await self._hook(args)
-        text = part.payload.text
-        lane = lanes.get(part.payload.id) or self._lane(part)
-        if not text:
-            args.piece = None
+        work = self._let_in(args, part, lanes)
+        if work is None:
             return await self._hook(args)
-        lane.note(part, len(text))
-        released = lane.take(text)
+        return work if work is WITHHELD else await self._continued(args, work)
+
+    # One frame, not several: every piece of text comes by here.
+    def _let_in(self, args: Args, part: Chunk, lanes: dict[str, Lane]) -> Work | None:
+        """A piece of text comes; `None`: the hook is to be called with what is in `args` now."""
+        payload = part.payload
+        new = payload.text
+        lane = lanes.get(payload.id) or self._lane(part)
+        if not new:
+            args.piece = None
+            return None
+        if (
+            lane.came_in
+            or payload.provider_metadata is not UNSET
+            or part.metadata is not None
+            or payload.extra is not None
+            or part.extra is not None
+        ):
+            lane.note(part, len(new))
+        released = lane.take(new)
         if not released:
             return WITHHELD
-        if self._rules.splits:
-            return await self._continued(args, self._leaving(lane, released, part))
-        self._prepare(args, lane, released, part)
-        return await self._hook(args)
+        if self._splits:
+            return self._leaving(lane, released, part)
+        args.piece = Piece(released, lane.before, lane.kind, lane.id, False)
+        look = self._look_behind
+        if look:
+            if look <= len(released):
+                lane.before = released[-look:]
+            else:
+                lane.leave(released)
+        if lane.came_in:
+            carrier = lane.carrier(len(released))
+            if carrier is not None:
+                args.part = part = carrier
+                payload = part.payload
+        if payload.text is not released:
+            payload.text = released
+        return None
 
     def end(self, args: Args) -> Any:
         """The model's stream has ended: whatever is left leaves, as if a hook had returned it."""
@@ -178,16 +203,6 @@ class Held:
         lane = self._open[kind][id] = Lane(self._rules, _PIECES[kind], id, part)
         self._lanes.append(lane)
         return lane
-
-    def _prepare(self, args: Args, lane: Lane, released: str, part: Chunk) -> None:
-        """The usual case: one piece, in the chunk that has let it go."""
-        args.piece = Piece(released, lane.before, lane.kind, lane.id, False)
-        lane.leave(released)
-        carrier = lane.carrier(len(released))
-        if carrier is not None:
-            args.part = part = carrier
-        if part.payload.text is not released:
-            part.payload.text = released
 
     def _leaving(
         self, lane: Lane, text: str, part: Chunk | None = None, *, is_last: bool = False

@@ -25,6 +25,7 @@ class Rules:
     """The watches of one processor, put together; the same for all of its lanes."""
 
     __slots__ = (
+        "idle",
         "is_one",
         "keeps_all",
         "look_behind",
@@ -46,6 +47,8 @@ class Rules:
         self.release: Callable[[str, int, int], int] = _agreed(watches)
         self.splits = _methods(watches, "split") if "sentence" in names and not self.whole else []
         self.stirs = _methods(watches, "stirs")
+        idle = _methods(watches, "idle")
+        self.idle: Callable[[str, str], bool] | None = idle[0] if "sentence" in names else None
         self.is_one = len(watches) == 1
 
 
@@ -56,6 +59,8 @@ def _methods(watches: Sequence[Any], name: str) -> list[Callable[..., Any]]:
 def _agreed(watches: Sequence[Watch]) -> Callable[[str, int, int], int]:
     """Where all watches let go: each is asked until none wants less than the others."""
     releases = [watch.release for watch in watches]
+    if len(releases) == 1:
+        return releases[0]
 
     def release(text: str, start: int, limit: int) -> int:
         while True:
@@ -63,7 +68,7 @@ def _agreed(watches: Sequence[Watch]) -> Callable[[str, int, int], int]:
             for one in releases:
                 found = one(text, start, limit)
                 limit = found if start <= found <= limit else start if found < start else limit
-            if limit == asked or limit == start or len(releases) == 1:
+            if limit == asked or limit == start:
                 return limit
 
     return release
@@ -73,7 +78,6 @@ class Lane:
     """What is held back of one lane, what stands before it, and the chunks that it came in."""
 
     __slots__ = (
-        "_came_in",
         "_held",
         "_late",
         "_late_size",
@@ -82,6 +86,7 @@ class Lane:
         "_rules",
         "_taken",
         "before",
+        "came_in",
         "closing",
         "id",
         "kind",
@@ -103,25 +108,24 @@ class Lane:
         """What has come since the watches were asked last."""
         self._late_size = 0
         self._taken = self._left = 0
-        self._came_in: deque[tuple[int, Chunk]] = deque()
+        self.came_in: deque[tuple[int, Chunk]] = deque()
         """Where what is held back came in which chunk, if one of them says more than its text."""
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is held back."""
-        return self._taken == self._left
+        return not (self._held or self._late)
 
     def take(self, text: str) -> str:
-        """Take in what has come; returns what may leave. `leave` says so, or keeps it."""
-        rules = self._rules
-        held = self._held
-        if rules.whole or len(held) > LONG:
-            self._late.append(text)
-            self._late_size += len(text)
+        """Take in what has come; returns what leaves, which `leave` is to be told."""
+        rules, held = self._rules, self._held
+        if held or self._late or rules.whole:
             if rules.whole or not self._is_worthwhile(text):
+                self._late.append(text)
+                self._late_size += len(text)
                 return ""
-            text = self._joined_late()
-        elif held:
+            if self._late:
+                held = self._joined_late()
             text = held + text
         before = self.before
         start = len(before)
@@ -136,10 +140,13 @@ class Lane:
         return text[start:point]
 
     def _is_worthwhile(self, new: str) -> bool:
-        """Whether to ask the watches again, which may have to look at all that is held back."""
-        if self._late_size * 8 >= len(self._held):
+        """Whether to ask the watches, which may have to look again at all that is held back."""
+        rules, held, late = self._rules, self._held, self._late
+        if rules.idle is not None and rules.idle(late[-1] if late else held, new):
+            return False
+        if len(held) <= LONG or (self._late_size + len(new)) * 8 >= len(held):
             return True
-        return any(stirs(new) for stirs in self._rules.stirs)
+        return any(stirs(new) for stirs in rules.stirs)
 
     def _joined_late(self) -> str:
         text = "".join((self._held, *self._late))
@@ -182,14 +189,13 @@ class Lane:
     # ── the chunks it came in ──────────────────────────────────────────────────────────────────
 
     def note(self, chunk: Chunk, size: int) -> None:
-        """So much text comes in this chunk."""
-        came = self._came_in
-        if _says_more(chunk):
-            if not came and self._left < self._taken:
-                came.append((self._left, self.fresh()))
-            came.append((self._taken, _template(chunk)))
-        elif came:
-            came.append((self._taken, self.fresh()))
+        """So much text comes in this chunk, which says more than that, or in one after such."""
+        came = self.came_in
+        if not came:
+            self._left, self._taken = 0, len(self._held) + self._late_size
+            if self._taken:
+                came.append((0, self.fresh()))
+        came.append((self._taken, _template(chunk)))
         self._taken += size
 
     def carrier(self, size: int) -> Chunk | None:
@@ -198,10 +204,10 @@ class Lane:
 
         `None`: it says nothing that a fresh one would not say.
         """
-        left = self._left = self._left + size
-        came = self._came_in
+        came = self.came_in
         if not came:
             return None
+        left = self._left = self._left + size
         made = merged([chunk for at, chunk in came if at < left])
         while len(came) > 1 and came[1][0] <= left:
             came.popleft()
@@ -212,12 +218,6 @@ class Lane:
     def fresh(self) -> Chunk:
         """A new chunk of this lane."""
         return _template(self._model)
-
-
-def _says_more(chunk: Chunk) -> bool:
-    payload = chunk.payload
-    more = chunk.metadata is not None or chunk.extra or payload.extra
-    return bool(more) or getattr(payload, "provider_metadata", UNSET) is not UNSET
 
 
 def _template(chunk: Chunk) -> Chunk:

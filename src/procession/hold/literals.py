@@ -44,8 +44,12 @@ class Literals:
         """See `Watch.release`."""
         if self.ignore_case:
             text = _folded(text)
-        size = len(text)
-        live = self._begun(text, start)
+        size = live = len(text)
+        if size > start:
+            for length in self._lengths.get(text[-1], ()):
+                if size - length >= start and text[size - length :] in self._starts:
+                    live = size - length
+                    break
         if live == size == limit:
             return limit
         position = start

@@ -68,6 +68,9 @@ class Pattern:
         self._begun = _native(_compiled(f"(?:{found.node.begun})\\z", of=source))
         self._alphabet = _ascii_of(found.atoms)
         self._loops = _ascii_of(found.loops)
+        self._first = re.compile(
+            f"[{re.escape(''.join(sorted(_ascii_of(found.node.first))))}\x80-\U0010ffff]"
+        )
 
     def __repr__(self) -> str:
         return f"Pattern({self.source!r})"
@@ -95,6 +98,8 @@ class Pattern:
         last = text[-1]
         if limit == size and last < "\x80" and last not in self._alphabet:
             return limit  # no match can go on from here
+        if limit == size and self._first.search(text, start) is None:
+            return limit  # none begins
         data = text.encode("utf-8", "replace")
         if len(data) == size:
             return self._released(data, start, limit)
@@ -126,6 +131,8 @@ class Pattern:
     def _between(self, data: bytes, start: int, limit: int, window: int, live: int) -> int:
         """The release point, where something is live or held back by others."""
         size = len(data)
+        if live <= start:
+            return start
         for begin, end in self._matches(data, start, size):
             if begin >= live or begin >= limit:
                 break
@@ -150,7 +157,7 @@ class Pattern:
     def _cleanly(self, data: bytes, start: int, cut: int) -> int:
         """A cut that makes no match of what is none: `\\bcat\\b` in "catalog", cut behind "cat"."""
         while cut > start:
-            spans = list(self._matches(data, start, cut))
+            spans = list(self._matches(data[:cut], start, cut))
             if not spans or spans[-1][1] < cut:
                 return cut
             begin = spans[-1][0]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["sentence_ends"]
+__all__ = ["may_end", "sentence_ends"]
 
 _WIDE = "。！？｡．"
 """Marks behind which no white space is written."""
@@ -19,6 +19,8 @@ _ENDS = re.compile(
     r"|(?<!\s)[^\S\n]*+\n\s*+(?=\S))"
 )
 """The end of a sentence, with the white space behind it, once the next character is there."""
+_MARK = re.compile(rf"[{_MARKS}\n]")
+_BEFORE_AN_END = frozenset(f"{_MARKS}{_CLOSERS}")
 _INITIALS = re.compile(r"\w(?:\.\w)*")
 _ABBREVIATED = frozenset(
     "al approx bzw ca cf dr evtl fig inkl mr mrs ms no nr pp prof sr st vgl vs".split()
@@ -42,6 +44,12 @@ def sentence_ends(text: str, start: int, limit: int) -> list[int]:
         found.append(end)
         begin = end
     return found
+
+
+def may_end(held: str, new: str) -> bool:
+    """Whether a sentence may be found to end when `new` comes behind `held`."""
+    last = held[-1]
+    return last in _BEFORE_AN_END or last.isspace() or _MARK.search(new) is not None
 
 
 def _goes_on(text: str, begin: int, mark: int, end: int) -> bool:

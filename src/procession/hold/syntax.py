@@ -29,9 +29,16 @@ _AHEAD = frozenset({"$", "\\z", "\\b", "\\B"})
 class Node:
     """A part of an expression, and what it says about its matches."""
 
-    __slots__ = ("begun", "full", "longest", "shortest")
+    __slots__ = ("begun", "first", "full", "longest", "shortest")
 
-    def __init__(self, full: str, begun: str, shortest: int, longest: int | None) -> None:
+    def __init__(
+        self,
+        full: str,
+        begun: str,
+        shortest: int,
+        longest: int | None,
+        first: frozenset[str] = frozenset(),
+    ) -> None:
         self.full = full
         """The part itself, so that it can be put together with others."""
         self.begun = begun
@@ -39,6 +46,8 @@ class Node:
         self.shortest = shortest
         self.longest = longest
         """Lengths in characters; `None`: there is no longest one."""
+        self.first = first
+        """The atoms that a match can begin with."""
 
 
 class Parsed:
@@ -84,6 +93,7 @@ class _Reader:
             f"(?:{'|'.join(branch.begun for branch in branches)})",
             min(branch.shortest for branch in branches),
             None if None in longest else max(length for length in longest if length is not None),
+            frozenset(atom for branch in branches for atom in branch.first),
         )
 
     def _sequence(self) -> Node:
@@ -133,7 +143,7 @@ class _Reader:
     def _character(self, written: str) -> Node:
         written = self._flagged(written)
         self._found.atoms.add(written)
-        return Node(written, "", 1, 1)
+        return Node(written, "", 1, 1, frozenset({written}))
 
     def _assertion(self, written: str) -> Node:
         many_lines = "m" in self._flags
@@ -159,7 +169,7 @@ class _Reader:
         node = self._alternatives()
         self._at += 1
         self._flags = outer
-        return Node(f"(?:{node.full})", node.begun, node.shortest, node.longest)
+        return Node(f"(?:{node.full})", node.begun, node.shortest, node.longest, node.first)
 
     def _repeated(self, node: Node) -> Node:
         while (match := _QUANTIFIER.match(self._source, self._at)) is not None:
@@ -180,7 +190,8 @@ class _Reader:
         if node.longest == 0 or most == 0:
             begun, longest = node.begun, 0
         bounds = f"{{{least},{'' if most is None else most}}}"
-        return Node(f"(?:{node.full}){bounds}", begun, least * node.shortest, longest)
+        shortest = least * node.shortest
+        return Node(f"(?:{node.full}){bounds}", begun, shortest, longest, node.first)
 
 
 def _bounds(match: re.Match[str]) -> tuple[int, int | None]:
@@ -201,7 +212,17 @@ def _in_a_row(nodes: list[Node]) -> Node:
         _beginnings(nodes),
         sum(node.shortest for node in nodes),
         None if None in longest else sum(length for length in longest if length is not None),
+        _first(nodes),
     )
+
+
+def _first(nodes: list[Node]) -> frozenset[str]:
+    found: frozenset[str] = frozenset()
+    for node in nodes:
+        found |= node.first
+        if node.shortest:
+            break
+    return found
 
 
 def _beginnings(nodes: list[Node]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, get_args
 
 from ..errors import InputError
-from .sentences import sentence_ends
+from .sentences import may_end, sentence_ends
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +56,13 @@ class Unit:
             return start
         ends = sentence_ends(text, start, limit)
         return ends[-1] if ends else start
+
+    def idle(self, held: str, new: str) -> bool:
+        """Whether no sentence can be found to end when `new` comes behind `held`.
+
+        An end is found when a character comes behind a mark and white space.
+        """
+        return self.name == "sentence" and not may_end(held, new)
 
     def split(self, text: str, start: int, stop: int) -> Sequence[int]:
         """Where `text[start:stop]`, which may leave, is cut so that each call gets one portion."""
