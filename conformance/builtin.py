@@ -15,11 +15,29 @@ def build_builtin(world: World, processor: Mapping[str, Any]) -> Any:
     options = processor.get("options")
     if processor["builtin"] == "ResponseCache":
         options = {"cache": "default", **(options or {})}
+    given = {} if "cost" not in processor else {"store": CostStore(world, processor["cost"])}
     if options is None:
-        return cls()
+        return cls(**given)
     if not isinstance(options, Mapping):
-        return cls(options)
-    return cls(**dict(_option(world, key, value) for key, value in options.items()))
+        return cls(options, **given)
+    return cls(**given, **dict(_option(world, key, value) for key, value in options.items()))
+
+
+class CostStore:
+    """A scenario's cost store: gives its values in turn, the last one again and again, or fails."""
+
+    def __init__(self, world: World, described: Mapping[str, Any]) -> None:
+        self._world = world
+        self._values: list[float] = list(described.get("values", ()))
+        self._fails = bool(described.get("fails"))
+
+    def get_metric_aggregate(self, _query: Any) -> dict[str, Any]:
+        """What has been spent; the question is noted."""
+        self._world.event("cost_query")
+        if self._fails:
+            raise RuntimeError("the cost store was told to fail")
+        value = self._values.pop(0) if len(self._values) > 1 else self._values[0]
+        return {"estimated_cost": value, "cost_unit": "usd"}
 
 
 def _option(world: World, key: str, value: Any) -> tuple[str, Any]:

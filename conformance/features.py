@@ -138,8 +138,6 @@ def _builtin(value: Mapping[str, Any]) -> Iterator[Need]:
         yield Need("structured-output")
     if name == "PrefillErrorHandler":
         yield Need("signals")
-    if "cost" in value:
-        yield Need("builtins", "App")
 
 
 def _is_prefill_error(error: Any) -> bool:

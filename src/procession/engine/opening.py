@@ -67,7 +67,8 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     """Start a run; it has gone as far as `process_input` when this returns (R-039, R-040)."""
     check_options(options)
     context, thread, resource = _identity(options)
-    run = RunState(MessageList(thread, resource), context)
+    # A resource alone names no conversation: its id stays in the request context (R-815).
+    run = RunState(MessageList(thread, resource if thread else None), context)
     run.owner, run.agent_id = agent, agent.id
     run.run_id = options.get("run_id") or new_id()
     run.message_id = new_id()

@@ -3,7 +3,24 @@
 from ..prefill import PrefillErrorHandler
 from ..structured.second_model import StructuredOutputProcessor
 from .batching import BatchPartsProcessor
+from .cost_guard import CostGuardProcessor, TokenCostControl
+from .cost_store import (
+    CostQuery,
+    CostShare,
+    CostStore,
+    CostTotal,
+    InMemoryCostStore,
+    default_cost_store,
+)
+from .costs import ModelPrice, Prices
 from .history_rule import HistoryRule, RulePrompt
+from .pii import PIIDetector
+from .pii_found import (
+    PIICategory,
+    PIIDetection,
+    PIIDetectionEvent,
+    PIIDetectionResult,
+)
 from .provider_history import ProviderHistoryCompat
 from .regex_filter import RegexFilterProcessor
 from .regex_rules import RegexRule
@@ -17,8 +34,21 @@ from .unicode import UnicodeNormalizer
 
 __all__ = [
     "BatchPartsProcessor",
+    "CostGuardProcessor",
+    "CostQuery",
+    "CostShare",
+    "CostStore",
+    "CostTotal",
     "HistoryRule",
+    "InMemoryCostStore",
+    "ModelPrice",
+    "PIICategory",
+    "PIIDetection",
+    "PIIDetectionEvent",
+    "PIIDetectionResult",
+    "PIIDetector",
     "PrefillErrorHandler",
+    "Prices",
     "ProviderHistoryCompat",
     "RegexFilterProcessor",
     "RegexRule",
@@ -26,6 +56,7 @@ __all__ = [
     "RulePrompt",
     "StreamErrorRetryProcessor",
     "StructuredOutputProcessor",
+    "TokenCostControl",
     "TokenLimiter",
     "TokenLimiterProcessor",
     "ToolCallFilter",
@@ -33,6 +64,7 @@ __all__ = [
     "ToolSearchProcessor",
     "TrailingAssistantGuard",
     "UnicodeNormalizer",
+    "default_cost_store",
     "is_bad_request_error",
     "is_retryable_openai_responses_stream_error",
 ]

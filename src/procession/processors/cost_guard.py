@@ -1,0 +1,302 @@
+"""`CostGuardProcessor`: no call of a model beyond a budget (B-270 to B-279)."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from ..errors import InputError
+from ..request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY
+from .builtin import BuiltIn
+from .cost_store import CostQuery, default_cost_store
+from .option_checks import flag, one_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..policy import Policy
+    from ..processor import ProcessInputStepArgs, ProcessorViolation
+    from ..request_context import RequestContext
+    from .cost_store import CostStore
+
+__all__ = ["CostGuardProcessor", "TokenCostControl"]
+
+_log = logging.getLogger("procession")
+
+_NAME = "CostGuardProcessor"
+_SCOPES = ("run", "resource", "thread", "user", "organization", "session")
+_KEYS = {
+    "resource": MASTRA_RESOURCE_ID_KEY,
+    "thread": MASTRA_THREAD_ID_KEY,
+    "user": "userId",
+    "organization": "organizationId",
+    "session": "sessionId",
+}
+"""Where in the request context an id stands (B-272)."""
+_WINDOWS = {
+    "1h": timedelta(hours=1),
+    "6h": timedelta(hours=6),
+    "24h": timedelta(hours=24),
+    "7d": timedelta(days=7),
+    "30d": timedelta(days=30),
+    "365d": timedelta(days=365),
+}
+_HARD = "Cost limit reached: {usage} of {limit} US dollars are spent."
+_SOFT = "Cost limit near: {usage} of {limit} US dollars are spent."
+_MOST_SHARES = 10
+
+Scope = Literal["run", "resource", "thread", "user", "organization", "session"]
+
+
+class CostGuardProcessor(BuiltIn):
+    """Asks before each call of a model what was spent, and stops where a budget is used up.
+
+    `max_cost` is in US dollars: a number, or a function of the request context, plain or async,
+    that gives one. `scope` is whose cost counts, in the last `window`: what the `resource`, the
+    `thread`, the `user`, `organization` or `session` of the request context has spent, or the
+    `run` itself. Without such an id nothing is checked.
+
+    `strategy="block"` ends the run, `"warn"` tells `on_violation`, once a run. So does reaching
+    `warn_at_percent` of the limit, with either. `message` is the reason; `{usage}` and `{limit}`
+    in it are filled in. `include_breakdown` adds what each model has cost.
+
+    Costs are kept in `store`, by default in the memory of this process, where the guard notes each
+    call of its runs itself, also those whose answer was rejected. It opens when it cannot tell:
+    a store that fails is logged, and the call made. Raises `InputError`, a `ValueError`, for
+    options that it does not know.
+    """
+
+    fixed_id = "token-cost-control"
+    name = "Cost guard"
+    description = "Stops calls of models when a budget is used up."
+
+    def __init__(
+        self,
+        *,
+        max_cost: float | Callable[[RequestContext], Any],
+        scope: Scope = "resource",
+        window: Literal["1h", "6h", "24h", "7d", "30d", "365d"] = "7d",
+        strategy: Literal["block", "warn"] = "block",
+        message: str | None = None,
+        warn_at_percent: float | None = None,
+        include_breakdown: bool = False,
+        store: CostStore | None = None,
+        on_violation: Callable[[ProcessorViolation], object] | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        super().__init__(on_violation=on_violation, policy=policy)
+        if not callable(max_cost) and not _is_limit(max_cost):
+            raise InputError(
+                f"{_NAME}: max_cost must be a number above 0, in US dollars, "
+                f"or a function of the request context that gives one"
+            )
+        self.max_cost = max_cost
+        self.scope = one_of(_NAME, "scope", scope, _SCOPES)
+        self.window = one_of(_NAME, "window", window, _WINDOWS)
+        self._warns = one_of(_NAME, "strategy", strategy, ("block", "warn")) == "warn"
+        self._message = _text(message)
+        self._soft = _percent(warn_at_percent)
+        self._breakdown = flag(_NAME, "include_breakdown", include_breakdown)
+        if store is not None and not callable(getattr(store, "get_metric_aggregate", None)):
+            raise InputError(f"{_NAME}: store must have get_metric_aggregate(query)")
+        self.store: CostStore = default_cost_store() if store is None else store
+        self._key = f"__{self.id}:{id(self):x}"
+
+    async def process_input_step(self, args: ProcessInputStepArgs) -> None:
+        """Check the budget, before each call (B-271)."""
+        scopes = _scopes(args)
+        record: Any = getattr(self.store, "record", None)
+        if record is not None:
+            args.on_model_call(lambda call: record(call, scopes))
+        scope_id = scopes.get(self.scope)
+        if scope_id is None:
+            return
+        limit = await self._limit(args.request_context)
+        if limit is None:
+            return
+        query = self._query(scope_id)
+        spent = await self._spent(query)
+        if spent is None:
+            return
+        if spent[0] >= limit:
+            await self._reached(args, query, spent, limit)
+        elif self._soft is not None and spent[0] >= limit * self._soft:
+            detail = await self._detail(query, spent, limit, "soft")
+            await self._warn(args, "soft", _filled(_SOFT, spent[0], limit), detail)
+
+    async def _reached(
+        self, args: ProcessInputStepArgs, query: CostQuery, spent: tuple[float, str], limit: float
+    ) -> None:
+        reason = _filled(self._message or _HARD, spent[0], limit)
+        if self._warns:
+            await self._warn(args, "hard", reason, await self._detail(query, spent, limit, "hard"))
+            return
+        metadata = {
+            "processor_id": self.id,
+            "usage": {"estimated_cost": spent[0], "cost_unit": spent[1]},
+            "max_cost": limit,
+            **self._of_scope(query, "hard"),
+            **await self._shares(query),
+        }
+        args.abort(reason, metadata=metadata)
+
+    async def _warn(
+        self, args: ProcessInputStepArgs, level: str, message: str, detail: dict[str, Any]
+    ) -> None:
+        """Once a run and level (B-276); each instance for itself (B-278)."""
+        told: set[str] = args.state.setdefault(self._key, set())
+        if level in told:
+            return
+        told.add(level)
+        _log.warning("%s: %s", self.id, message)
+        telling = self.report(message, detail)
+        if telling is not None:
+            await telling
+
+    async def _detail(
+        self, query: CostQuery, spent: tuple[float, str], limit: float, level: str
+    ) -> dict[str, Any]:
+        return {
+            "usage": spent[0],
+            "limit": limit,
+            "total_usage": {"estimated_cost": spent[0], "cost_unit": spent[1]},
+            **self._of_scope(query, level),
+            **await self._shares(query),
+        }
+
+    def _of_scope(self, query: CostQuery, level: str) -> dict[str, Any]:
+        facts = {"scope": self.scope, "threshold": level}
+        if self.scope != "run":
+            facts["scope_key"] = f"{self.scope}:{query.scope_id}"
+        return facts
+
+    # ── what is asked ──────────────────────────────────────────────────────────────────────────
+
+    async def _limit(self, context: RequestContext) -> float | None:
+        """The limit of this request; `None` when there is none to go by (B-273)."""
+        if not callable(self.max_cost):
+            return self.max_cost
+        try:
+            limit = self.max_cost(context)
+            limit = await limit if inspect.isawaitable(limit) else limit
+        except Exception as error:
+            self._skipped(f"max_cost raised {type(error).__name__}")
+            return None
+        if not _is_limit(limit):
+            self._skipped("max_cost gave no number above 0")
+            return None
+        return float(limit)
+
+    def _query(self, scope_id: str) -> CostQuery:
+        if self.scope == "run":
+            return CostQuery(scope=self.scope, scope_id=scope_id)
+        now: Any = getattr(self.store, "now", None)
+        moment = cast("datetime", now()) if callable(now) else datetime.now(UTC)
+        since = moment - _WINDOWS[self.window]
+        return CostQuery(scope=self.scope, scope_id=scope_id, since=since)
+
+    async def _spent(self, query: CostQuery) -> tuple[float, str] | None:
+        """Cost and unit; `None` when the store does not tell (B-273)."""
+        try:
+            found: Any = self.store.get_metric_aggregate(query)
+            found = await found if inspect.isawaitable(found) else found
+            return _cost_in(found)
+        except Exception as error:
+            self._skipped(f"the cost store raised {type(error).__name__}")
+            return None
+
+    async def _shares(self, query: CostQuery) -> dict[str, Any]:
+        """What each model has cost, where that is wanted and known (B-277)."""
+        if not self._breakdown:
+            return {}
+        try:
+            found: Any = self.store.get_metric_breakdown(query)
+            found = await found if inspect.isawaitable(found) else found
+            return {"breakdown": [_share(entry) for entry in list(found)[:_MOST_SHARES]]}
+        except Exception as error:
+            _log.debug("%s: no breakdown: %s", self.id, type(error).__name__)
+            return {}
+
+    def _skipped(self, why: str) -> None:
+        _log.warning("%s: %s, so the budget was not checked", self.id, why)
+
+
+TokenCostControl = CostGuardProcessor
+
+
+def _is_limit(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and isfinite(value) and value > 0
+
+
+def _percent(value: Any) -> float | None:
+    """A part of the limit, from a percentage between 0 and 100 (B-274)."""
+    if value is None:
+        return None
+    if not _is_limit(value) or value >= 100:
+        raise InputError(f"{_NAME}: warn_at_percent must be a number between 0 and 100")
+    return value / 100
+
+
+def _text(message: Any) -> str | None:
+    if message is not None and not isinstance(message, str):
+        raise InputError(f"{_NAME}: message must be a text, with {{usage}} and {{limit}} in it")
+    return message
+
+
+def _scopes(args: ProcessInputStepArgs) -> dict[str, str]:
+    """The ids of all scopes that this request has."""
+    context: RequestContext = args.request_context
+    messages: Any = args.message_list  # none in a workflow
+    found = {"run": args.run_id} | {scope: context.get(key) for scope, key in _KEYS.items()}
+    if messages is not None:
+        found["resource"] = found["resource"] or messages.resource_id
+        found["thread"] = found["thread"] or messages.thread_id
+    return {scope: str(id) for scope, id in found.items() if id is not None and id != ""}
+
+
+def _filled(template: str, usage: float, limit: float) -> str:
+    return template.replace("{usage}", _number(usage)).replace("{limit}", _number(limit))
+
+
+def _number(value: float) -> str:
+    """At most six decimals (B-278)."""
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def _read(found: Any, *names: str) -> Iterator[Any]:
+    """What an answer of a store says under these names, whatever it is made of."""
+    for name in names:
+        if isinstance(found, Mapping):
+            value = cast("Mapping[str, Any]", found).get(name)
+        else:
+            value = getattr(found, name, None)
+        if value is not None:
+            yield value
+
+
+def _cost_in(found: Any) -> tuple[float, str]:
+    """Cost and unit of a store's answer; no answer is no cost. Raises `TypeError` for another."""
+    if found is None:
+        return 0.0, "usd"
+    if isinstance(found, int | float):
+        cost: Any = found
+    else:
+        cost = next(_read(found, "estimated_cost", "estimatedCost", "cost", "value"), None)
+    if not isinstance(cost, int | float) or not isfinite(cost):
+        raise TypeError("a store gives a cost as estimated_cost")
+    return cost, str(next(_read(found, "cost_unit", "costUnit"), "usd"))
+
+
+def _share(entry: Any) -> dict[str, Any]:
+    cost, unit = _cost_in(entry)
+    return {
+        "provider": next(_read(entry, "provider"), None),
+        "model": next(_read(entry, "model"), None),
+        "estimated_cost": cost,
+        "cost_unit": unit,
+    }
