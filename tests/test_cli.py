@@ -122,7 +122,7 @@ importlib.util.find_spec = lambda name, *rest: None if name == {missing!r} else 
 """
     returned, out, err = finish(start("demo", code=code))
     assert (returned, out) == (2, "")
-    assert err.count("\n") == 1 and "pip install 'procession[local]'" in err
+    assert err.count("\n") == 1 and "pip install 'procession[cli]'" in err
 
 
 def test_missing_native_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

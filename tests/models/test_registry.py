@@ -84,3 +84,44 @@ def test_no_provider_is_imported_before_it_is_asked_for() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+MODULES = {
+    "procession.mcp": ("anyio", "mcp"),
+    "procession.models.openai": ("openai", "openai"),
+    "procession.models.responses": ("openai", "openai"),
+    "procession.models.compatible": ("openai", "openai"),
+    "procession.models.anthropic": ("anthropic", "anthropic"),
+    "procession.models.google": ("httpx2", "google"),
+    "procession.models.bridge": ("pydantic_ai", "pydantic-ai"),
+    "procession.models.local": ("openai", "local"),
+}
+
+
+def test_an_import_without_its_extra_names_it() -> None:
+    """Here, as with an id; it stays an `ImportError` with the name of what is missing."""
+    program = f"""
+import importlib, sys
+for module, (package, extra) in {MODULES!r}.items():
+    sys.modules[package] = None
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        print(module, error.name, error)
+    del sys.modules[package]
+    for name in [name for name in sys.modules if name.startswith("procession.m")]:
+        del sys.modules[name]
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.splitlines() == [
+        f"{module} {package} the package {package!r} is needed: pip install 'procession[{extra}]'"
+        for module, (package, extra) in MODULES.items()
+    ]
+
+
+def test_another_package_that_is_missing_is_not_laid_to_an_extra() -> None:
+    from procession.extras import brought_by
+
+    with pytest.raises(ModuleNotFoundError, match="No module named 'elsewhere'"):
+        with brought_by("openai", "openai"):
+            raise ModuleNotFoundError("No module named 'elsewhere'", name="elsewhere")

@@ -1,6 +1,9 @@
 """Tools of MCP servers, over stdio and streamable HTTP; needs the extra `mcp`."""
 
-from .server import MCPServer
-from .together import MCPTools
+from ..extras import brought_by
+
+with brought_by("mcp", "anyio", "httpx2", "mcp", "mcp_types"):
+    from .server import MCPServer
+    from .together import MCPTools
 
 __all__ = ["MCPServer", "MCPTools"]

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-import anthropic
 from msgspec.structs import replace
 
 from ..errors import MissingKeyError
+from ..extras import brought_by
+
+with brought_by("anthropic", "anthropic"):
+    import anthropic
+
 from .anthropic_events import AnthropicEvents
 from .anthropic_options import own_options
 from .anthropic_prompt import message_body

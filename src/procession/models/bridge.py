@@ -11,12 +11,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
-from pydantic_ai import direct, exceptions
-from pydantic_ai.models import Model, ModelRequestParameters, infer_model
-from pydantic_ai.output import OutputObjectDefinition
-from pydantic_ai.tools import ToolDefinition as TheirTool
-
 from ..errors import ConfigurationError, ProcessionError
+from ..extras import brought_by
+
+with brought_by("pydantic-ai", "pydantic_ai"):
+    from pydantic_ai import direct, exceptions
+    from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+    from pydantic_ai.output import OutputObjectDefinition
+    from pydantic_ai.tools import ToolDefinition as TheirTool
+
 from .bridge_errors import failure_of, is_cut
 from .bridge_events import BridgeEvents
 from .bridge_prompt import messages_of

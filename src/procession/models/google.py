@@ -9,9 +9,12 @@ import os
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from urllib.parse import quote
 
-import httpx2
-
 from ..errors import ConfigurationError, MissingKeyError
+from ..extras import brought_by
+
+with brought_by("google", "httpx2"):
+    import httpx2
+
 from .adapter import StreamedModel, encode_body
 from .call_errors import broken_off, unreached
 from .google_body import gemini_body

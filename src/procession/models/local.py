@@ -13,9 +13,12 @@ from msgspec.structs import replace
 
 from ..aio import Unnoticed
 from ..errors import UnknownModelError
+from ..extras import brought_by
 from .local_server import LocalServer, shared_server
 from .local_tools import BoundAnswer, call_schema, offered_tools, spoken_prompt
-from .openai import OpenAIChatModel
+
+with brought_by("local", "openai"):
+    from .openai import OpenAIChatModel
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
-import openai
 from msgspec.structs import replace
 
 from ..errors import MissingKeyError
+from ..extras import brought_by
+
+with brought_by("openai", "openai"):
+    import openai
+
 from .chat_dialect import ChatDialect, dialect_of
 from .chat_events import ChatEvents
 from .chat_prompt import chat_body

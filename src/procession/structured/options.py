@@ -59,7 +59,7 @@ class StructuredOutputOptions(TypedDict, Generic[T], total=False):
 _KEYS = frozenset(StructuredOutputOptions.__annotations__)
 
 
-class _BadChoice(ConfigurationError, ValueError):
+class UnknownStrategyError(ConfigurationError, ValueError):
     """An option with a word that means nothing (B-014)."""
 
 
@@ -161,7 +161,7 @@ def _check_keys(given: Mapping[str, Any]) -> None:
         _refuse(f"has no option {unknown[0]!r}; there are {', '.join(sorted(_KEYS))}")
     strategy = given.get("error_strategy")
     if strategy is not None and strategy not in STRATEGIES:
-        raise _BadChoice(
+        raise UnknownStrategyError(
             f"structured_output: error_strategy must be one of {', '.join(STRATEGIES)}"
         )
     if strategy == "fallback" and "fallback_value" not in given:
