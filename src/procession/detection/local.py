@@ -11,6 +11,7 @@ from .boundaries import (
     SPAN,
     WORD,
     cuts,
+    is_table,
     islands,
     joins,
     open_key,

@@ -21,7 +21,7 @@ Found = tuple[int, int, float]
 GAP = r"(?:[ \t]{1,2}|[-./]|[ \t]-[ \t])"
 EDGE = r"(?<![A-Za-z0-9\xe9_])(?<![0-9][.,])"
 CARD_FORMS = (
-    r"[0-9]{12,19}",
+    r"[0-9]{13,19}",
     rf"[0-9]{{4}}(?:{GAP}?[0-9]{{4}}){{3}}",
     rf"[0-9]{{4}}(?:{GAP}?[0-9]{{4}}){{3}}{GAP}?[0-9]{{3}}",
     rf"[0-9]{{4}}{GAP}?[0-9]{{6}}{GAP}?[0-9]{{5}}",
@@ -52,11 +52,11 @@ ISSUERS: tuple[tuple[int, int, frozenset[int]], ...] = tuple(
         (2131, 2131, (15,)),
         (62, 62, range(16, 20)),  # UnionPay
         (81, 81, range(16, 20)),
-        (50, 50, range(12, 20)),  # Maestro
-        (56, 58, range(12, 20)),
-        (6304, 6304, range(12, 20)),
-        (639, 639, range(12, 20)),
-        (676, 679, range(12, 20)),
+        (50, 50, range(13, 20)),  # Maestro
+        (56, 58, range(13, 20)),
+        (6304, 6304, range(13, 20)),
+        (639, 639, range(13, 20)),
+        (676, 679, range(13, 20)),
         (2200, 2204, range(16, 20)),  # Mir
         (60, 60, (16,)),  # RuPay, Hipercard
         (82, 82, (16,)),
@@ -96,12 +96,15 @@ def card_finder() -> Callable[[Scan], Iterator[Found]]:
         for form in CARDS:
             for match in form.finditer(scan.text):
                 digits = only_digits(match[1])
-                if issued(digits) and luhn.is_valid(digits) and len(set(digits)) > 1:
+                if not issued(digits) or not luhn.is_valid(digits) or len(set(digits)) == 1:
+                    continue
+                if ACCOUNT_BEFORE.search(scan.before(match.start(), 12)) is None:
                     yield *match.span(1), 1.0
 
     return find
 
 
+ACCOUNT_BEFORE = re.compile(r"[A-Z]{2}[0-9]{2}[ \t-](?:[0-9A-Z]{4}[ \t-])?\Z")
 CARD_LIKE = re.compile(rf"[0-9]{{12}}|[0-9]{{4}}{GAP}[0-9]{{4}}|[0-9]{{6}}|(?:[0-9]{GAP}){{12}}")
 
 IBAN_HEAD = re.compile(r"(?<![A-Za-z0-9\xe9_])[A-Za-z]{2}[0-9]{2}(?=[ \t-]?[A-Za-z0-9])")
@@ -116,7 +119,7 @@ def iban_finder() -> Callable[[Scan], Iterator[Found]]:
         for head in IBAN_HEAD.finditer(scan.text):
             length = lengths(head[0][:2].upper())
             body = bodies(length).match(scan.text, head.start()) if length else None
-            if body is not None and iban.is_valid(body[0]):
+            if body is not None and iban.is_valid(body[0], check_country=False):
                 yield *body.span(), 1.0
 
     return find

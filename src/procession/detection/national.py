@@ -190,8 +190,6 @@ NATIONAL_IDS: dict[str, NationalId] = {
 }
 """By type id. `uk-nino` has no check digit: its letters are all there is to check."""
 
-FOLLOWED = re.compile(r"[ \t]{1,2}[0-9]")
-
 
 def finder(type_id: str) -> Callable[[Scan], Iterator[Found]]:
     """What finds this id; loads the module that checks it."""
@@ -207,15 +205,25 @@ def finder(type_id: str) -> Callable[[Scan], Iterator[Found]]:
                 continue
             for match in pattern.finditer(scan.text):
                 start, end = match.span(1)
-                spoken = scan.said(words, start)
-                if not spoken and (form.words or (form.alone and has_neighbours(scan, start, end))):
+                spoken = mentioned and scan.said(words, start)
+                if not spoken and not may_stand(scan, start, end, form):
                     continue
-                if check is None or check(match[1]):
+                if check is None or check("".join(filter(str.isalnum, match[1]))):
                     yield start, end, 1.0 if spoken else form.confidence
 
     return find
 
 
-def has_neighbours(scan: Scan, start: int, end: int) -> bool:
-    """Whether it stands among other groups of digits."""
-    return FOLLOWED.match(scan.text, end) is not None or scan.follows_group(start)
+def may_stand(scan: Scan, start: int, end: int, form: Form) -> bool:
+    """Whether an id is one without a word that says so."""
+    if form.words:
+        return False
+    return not form.alone or (scan.is_alone(start, end) and not scan.said(ANY_WORD, start))
+
+
+ANY_WORD = re.compile(
+    "|".join(entry.words for entry in NATIONAL_IDS.values())
+    + r"|card|carte|karte|tarjeta|cart[aã]",
+    re.IGNORECASE,
+)
+"""Words for other numbers."""

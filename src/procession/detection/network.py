@@ -108,14 +108,14 @@ def url_end(text: str, start: int, end: int) -> int:
 OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 IPV4 = re.compile(rf"(?<![A-Za-z0-9\xe9_.])(?:{OCTET}\.){{3}}{OCTET}(?![A-Za-z0-9\xe9_]|\.[0-9])")
 IPV6 = re.compile(
-    r"(?<![A-Za-z0-9\xe9_:.])(?=[0-9A-Fa-f]{0,4}:)(?=[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:?)[0-9A-Fa-f:]{2,39}"
+    r"(?<![A-Za-z0-9\xe9_.])(?<![0-9A-Fa-f:]:)(?=[0-9A-Fa-f]{1,4}:|::)(?=[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*:?)[0-9A-Fa-f:]{2,39}"
     r"(?:(?<=:)[0-9]{1,3}(?:\.[0-9]{1,3}){3})?(?![A-Za-z0-9\xe9_:])"
 )
 VERSION_BEFORE = re.compile(
-    r"(?:\b(?:v|ver|version\w*|release\w*|build|firmware|driver|revision|rev|section|sec|chapter"
-    r"|clause|figure|fig|table|paragraph|\xa7|assembly|upgrad\w*|sdk|chrome|chromium|edge|schema)"
-    r"[.:#]?(?: to| from| is| no\.?| number)?[ \t]*[=:]?[ \t]*[\"'(]?|[a-z][/_-]"
-    r"|(?:[=~^<>!]=|[~^])[ \t]?)\Z",
+    r"(?:\b(?:v|ver|vers\w{0,7}|release\w*|build|firmware|driver|revision|rev|section|sec|chapter"
+    r"|clause|figure|fig|table|paragraph|assembly|upgrad\w*|sdk|chrome|chromium|edge|schema)"
+    r"[.:#]?(?: to| from| is| no\.?| number)?[ \t]*[=:]?[ \t]*[\"'(]?"
+    r"|(?:\xa7|版本|版|バージョン|버전|संस्करण)[ :\uff1a]?|[a-z][/_-]|(?:[=~^<>!]=|[~^])[ \t]?)\Z",
     re.IGNORECASE,
 )
 
@@ -133,7 +133,7 @@ def ip_addresses(scan: Scan) -> Iterator[Found]:
 
 def is_version(scan: Scan, start: int) -> bool:
     """Whether what stands before says that a number with dots is no address."""
-    return VERSION_BEFORE.search(scan.before(start, 24)) is not None
+    return scan.said(VERSION_BEFORE, start)
 
 
 def is_ipv6(value: str) -> bool:

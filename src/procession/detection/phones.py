@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError
 from .extras import library
-from .phone_words import AGAINST, FOR
+from .phone_words import AGAINST, FOR, WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -29,6 +29,10 @@ EXTENSION = r"(?:x[0-9]{1,6})?"
 ABROAD = re.compile(
     r"(?<![A-Za-z0-9\xe9_+])(?<![0-9][-.,/])"
     r"\(?(?:\+|00(?=\(?[1-9])|011[ -](?=[1-9]))(?=\(?[1-9])"
+)
+NOT_A_PHONE = re.compile(
+    r"(?:[0-9]{1,3}[.,][0-9]{4,}|[0-9]{1,2}[-./ ][0-9]{1,2}[-./ ](?:19|20)[0-9]{2}"
+    r"|(?:19|20)[0-9]{2}[-./ ][0-9]{1,2}[-./ ][0-9]{1,2}|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9])\Z"
 )
 BODY = re.compile(rf"\(?[0-9](?:\)?{GAP}?\(?[0-9]){{6,17}}")
 END = re.compile(rf"{EXTENSION}{RIGHT}")
@@ -106,14 +110,30 @@ class PhoneFinder:
     def find(self, scan: Scan) -> Iterator[Found]:
         """All numbers, international ones first."""
         yield from self._abroad(scan)
-        mentioned = scan.mentions(FOR)
+        mentioned = scan.mentions(WORDS)
         for form in self._forms:
             if form.bare and not mentioned:
                 continue
             for match in form.pattern.finditer(scan.text):
-                confidence = self._national(scan, match[1], match.start(), form)
+                start, end = match.span(1)
+                said = self._said(scan, start) if mentioned else -scan.said(AGAINST, start)
+                if said <= 0 and not self._may_stand(scan, start, end, form, said):
+                    continue
+                confidence = self._national(match[1], form, spoken=said > 0)
                 if confidence:
-                    yield *match.span(1), confidence
+                    yield start, end, confidence
+
+    def _said(self, scan: Scan, start: int) -> int:
+        """What the words before say: 1 that it is a phone number, -1 that it is another, or 0. The
+        later word counts."""
+        spoken, denied = scan.place_of(FOR, start), scan.place_of(AGAINST, start)
+        return (spoken > denied) - (spoken < denied)
+
+    def _may_stand(self, scan: Scan, start: int, end: int, form: Form, said: int) -> bool:
+        """Whether a number may be one without a word that says so."""
+        if form.bare or said < 0:
+            return False
+        return form.loose or " " not in scan.text[start:end] or scan.is_alone(start, end)
 
     def _abroad(self, scan: Scan) -> Iterator[Found]:
         for head in ABROAD.finditer(scan.text):
@@ -123,9 +143,18 @@ class PhoneFinder:
             for end in group_ends(scan.text, *body.span()):
                 finish = END.match(scan.text, end)
                 confidence = finish and self._foreign(head[0], scan.text[body.start() : end])
+                plain = "+" not in head[0]
+                if finish and confidence and plain:
+                    confidence *= self._may_begin_with_zeros(scan, head.start(), end, confidence)
                 if finish and confidence:
                     yield head.start(), finish.end(), confidence
                     break
+
+    def _may_begin_with_zeros(self, scan: Scan, start: int, end: int, confidence: float) -> bool:
+        """Whether `00` may be meant as `+`: not amid other numbers, nor where words say what else
+        it is."""
+        said = self._said(scan, start)
+        return said > 0 or (said == 0 and confidence > 0.7 and scan.is_alone(start, end))
 
     def _foreign(self, head: str, body: str) -> float:
         """How sure it is that this is a number with a country code; 0: it is none."""
@@ -138,22 +167,24 @@ class PhoneFinder:
         spaced = len(digits_of(body)) < len(body)
         return 0.75 if possible and ("+" in head or spaced) else 0.0
 
-    def _national(self, scan: Scan, value: str, start: int, form: Form) -> float:
+    def _national(self, value: str, form: Form, *, spoken: bool) -> float:
         """How sure it is that this is a number of one of the countries; 0: it is none."""
         digits = digits_of(value.partition("x")[0])
-        if not 7 <= len(digits) <= 13:
-            return 0.0
-        spoken = scan.said(FOR, start)
-        if not spoken and (form.bare or scan.said(AGAINST, start)):
+        if not (7 if spoken else 9) <= len(digits) <= 13 or NOT_A_PHONE.match(value):
             return 0.0
         if form.loose:
             return 0.95 if spoken else 0.85
         regions = form.regions & set(self._regions) if form.regions else self._regions
-        for region in regions:
-            number = self._parsed(digits, region)
-            if number is not None and self._plans.is_valid_number_for_region(number, region):
-                return 0.95 if spoken else 0.8
-        return 0.0
+        numbers = [(region, self._parsed(digits, region)) for region in regions]
+        if any(
+            number and self._plans.is_valid_number_for_region(number, region)
+            for region, number in numbers
+        ):
+            return 0.95 if spoken else 0.8
+        possible = spoken and any(
+            number and self._plans.is_possible_number(number) for _, number in numbers
+        )
+        return 0.7 if possible else 0.0
 
     def _parsed(self, digits: str, region: str | None) -> Any:
         try:

@@ -19,6 +19,7 @@ LOOK_BEHIND = NEAR + 1
 """What has to be seen for that: one more, to tell where a word begins."""
 
 DIGIT = re.compile(r"[0-9]")
+GROUP_BEHIND = re.compile(r"[ \t]{1,2}[0-9]")
 GROUP_BEFORE = re.compile(r"[0-9][ \t]{1,2}\Z")
 
 
@@ -50,14 +51,19 @@ class Scan:
 
     def said(self, words: re.Pattern[str], index: int) -> bool:
         """Whether any of the words, in whatever script, stands closely before `index`."""
-        if not self.mentions(words):
-            return False
-        at = self.origin(index)
-        return words.search(self._original, max(0, at - NEAR), at) is not None
+        return self.place_of(words, index) >= 0
 
-    def follows_group(self, index: int) -> bool:
-        """Whether a group of digits and a space stand before `index`."""
-        return GROUP_BEFORE.search(self.before(index, 4)) is not None
+    def place_of(self, words: re.Pattern[str], index: int) -> int:
+        """Where in the original the words stand closely before `index`; -1: they do not."""
+        at = self.origin(index)
+        found = words.search(self._original, max(0, at - NEAR), at)
+        return found.start() if found else -1
+
+    def is_alone(self, start: int, end: int) -> bool:
+        """Whether no other group of digits stands beside these, but for a space."""
+        if GROUP_BEHIND.match(self.text, end):
+            return False
+        return GROUP_BEFORE.search(self.before(start, 4)) is None
 
     def mentions(self, words: re.Pattern[str]) -> bool:
         """Whether any of the words can stand before anything here; if not, none does."""

@@ -18,7 +18,7 @@ EDGE = r"(?<![A-Za-z0-9\xe9])"
 PREFIXED = (
     r"sk-(?:ant-|proj-|svcacct-|admin-|or-v1-|lf-)?[A-Za-z0-9_-]{20,250}",  # OpenAI, Anthropic, …
     r"(?:gh[opsur]_[A-Za-z0-9]{30,250}|github_pat_[A-Za-z0-9_]{22,250})",
-    r"gl(?:pat|oas|dt|rt|ptt|cbt|ft|soat|agent|imt|ffct)-[A-Za-z0-9_=.-]{18,300}",
+    r"gl(?:pat|oas|dt|rt|ptt|cbt|ft|soat|agent|imt|ffct)-[A-Za-z0-9_-]{18,300}(?:\.[A-Za-z0-9_-]{2,20}){0,2}",
     r"xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,250}",  # Slack
     r"xapp-[0-9]-[A-Za-z0-9-]{20,250}",
     r"(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,250}",  # Stripe
@@ -69,7 +69,7 @@ AWS_BEFORE = re.compile(
 
 JWT = re.compile(
     r"(?<![A-Za-z0-9\xe9_-])eyJ[A-Za-z0-9_-]{6,4000}\.[A-Za-z0-9_-]{2,4000}"
-    r"(?:\.[A-Za-z0-9_-]{0,4000}){0,3}"
+    r"(?:\.[A-Za-z0-9_-]{1,4000}){0,3}"
 )
 
 BEARER_VALUE = re.compile(
@@ -97,6 +97,7 @@ VALUE = re.compile(
     r"(?<![^\s\"'`=:>(,;&?])(?=([^\s\"'`<>(),;&=:{}\[\]][^\s\"'`<>(),;&{}\[\]]{7,250}))"
 )
 MIXED = re.compile(r"(?=[^A-Za-z]*[A-Za-z])(?=[^0-9]*[0-9])")
+CASES = re.compile(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])")
 SIGN_BEFORE = re.compile(r"[:=>s][ \t]{0,3}[\"'`(]?\Z")
 
 
@@ -125,7 +126,7 @@ def aws_keys(scan: Scan) -> Iterator[Found]:
     for match in AWS_ID.finditer(scan.text):
         yield *match.span(), 1.0
     for match in AWS_SECRET.finditer(scan.text):
-        if MIXED.match(match[0]) and AWS_BEFORE.search(scan.before(match.start())):
+        if CASES.match(match[0]) and AWS_BEFORE.search(scan.before(match.start())):
             yield *match.span(), 0.95
 
 
