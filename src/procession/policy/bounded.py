@@ -23,6 +23,9 @@ GRACE = 1.0
 """Seconds that a hook has for clearing up after it was cancelled; then it is dropped."""
 
 
+_NOT_BEGUN: Any = object()
+
+
 class TimedOut(Exception):
     """Inside the policy only: the time is over."""
 
@@ -35,11 +38,14 @@ class Bounded(Generic[T]):
     that, it goes on no more. (A task that it has made itself is its own business.) What it returns
     after its time counts for nothing; what it raises does only if it is no `Exception`.
 
-    Cancelling the task that awaits is passed on to `work` as ever.
+    Cancelling the task that awaits is passed on to `work` as ever. `begun` is what `work`, a
+    coroutine, waits for already: where most never wait, this one need only be made for those that
+    do.
     """
 
     __slots__ = (
         "_before",
+        "_begun",
         "_due",
         "_expired",
         "_given_up",
@@ -52,20 +58,23 @@ class Bounded(Generic[T]):
         "_work",
     )
 
-    def __init__(self, work: Awaitable[T], seconds: float) -> None:
+    def __init__(self, work: Awaitable[T], seconds: float, *, begun: Any = _NOT_BEGUN) -> None:
         self._work: Coroutine[Any, Any, T] = (
             cast("Coroutine[Any, Any, T]", work) if inspect.iscoroutine(work) else _awaiting(work)
         )
         self._seconds = seconds
+        self._begun = begun
 
     def __await__(self) -> Generator[Any, Any, T]:
         work = self._work
         self._loop = asyncio.get_running_loop()
         until = self._loop.time() + self._seconds
-        try:
-            waits: Any = work.send(None)
-        except StopIteration as end:
-            return end.value  # it has not waited: nothing could have been cut short
+        waits = self._begun
+        if waits is _NOT_BEGUN:
+            try:
+                waits = work.send(None)
+            except StopIteration as end:
+                return end.value  # it has not waited: nothing could have been cut short
         task = self._task = asyncio.current_task()
         assert task is not None
         self._before = task.cancelling()

@@ -29,6 +29,13 @@ class Mark:
         for value in values:
             self.add(value)
 
+    @classmethod
+    def of_pairs(cls, pairs: list[Pair]) -> Mark:
+        """A mark of values of which copies were made already."""
+        made = cls()
+        made._pairs = pairs
+        return made
+
     def add(self, value: Any) -> None:
         """Mark one more value. What is nested deeper than Python can follow is left out."""
         try:

@@ -47,6 +47,8 @@ _CHANGES = {
     "process_tool_result": ("result",),
 }
 """By hook: arguments whose change is a change of the run."""
+_WATCHED = frozenset({*_CHOICES, "result", "message_list"})
+"""What must have been asked for, or set, for that."""
 
 
 class _Copy:
@@ -96,31 +98,50 @@ def _shown(args: Any) -> Any:
     return cast("Any", super(kind, args)).messages
 
 
+class _Instead:
+    """`writer` and `send_signal`: as far as it goes, they are there."""
+
+    def __init__(self, kind: type[Any]) -> None:
+        self._kind = kind
+
+    def __get__(self, args: Any, _owner: Any) -> Any:
+        if args is None:
+            return self
+        values = args.__dict__
+        made = None
+        if self._kind is _Unsent or values[_ORIGINAL].writer is not None:
+            made = self._kind(values["tell"])
+        values["writer" if self._kind is _Unwritten else "send_signal"] = made
+        return made
+
+
 @cache
-def _observing(kind: type[Any]) -> Any:
+def _observing(kind: type[Any]) -> tuple[Any, tuple[str, ...]]:
+    """The class of arguments for observed hooks, and what is not simply taken over from others."""
     own: dict[str, Any] = {name: _Copy(name) for name in _COPIED if hasattr(kind, name)}
     own |= {
         "message_list": _Twin(),
         "request_context": _Context(),
-        "messages": property(_shown),
-        "__module__": kind.__module__,
+        "writer": _Instead(_Unwritten),
+        "send_signal": _Instead(_Unsent),
     }
-    return type(kind.__name__, (kind,), own)
+    names = (*own, "made_steps")
+    own |= {"messages": property(_shown), "__module__": kind.__module__}
+    return type(kind.__name__, (kind,), own), names
 
 
 def observed_args(hook: str, args: HookArgs[Any], tell: Callable[[str], None]) -> Any:
     """Arguments for an observed hook; `tell` is told of what it would write or send."""
-    made: Any = object.__new__(_observing(type(args)))
+    kind, names = _observing(type(args))
+    made: Any = object.__new__(kind)
     values = made.__dict__
     values.update(args.__dict__)
-    for name in (*_COPIED, "made_steps", "message_list", "request_context"):
+    for name in names:
         values.pop(name, None)
     values[_ORIGINAL] = args
+    values["tell"] = tell
     values["answer_only"] = hook == "process_output_result"
     values["verdict"] = None
-    if args.writer is not None:
-        values["writer"] = _Unwritten(tell)
-    values["send_signal"] = _Unsent(tell)
     return made
 
 
@@ -157,7 +178,7 @@ class _Unsent:
 
 def would_change(hook: str, made: Any, args: HookArgs[Any]) -> bool:
     """Whether what an observed hook did to its copies would have changed the run."""
-    return any(_differences(hook, made, args))
+    return bool(made.__dict__.keys() & _WATCHED) and any(_differences(hook, made, args))
 
 
 def _differences(hook: str, made: Any, args: HookArgs[Any]) -> Iterator[bool]:

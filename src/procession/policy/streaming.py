@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable
-from copy import copy
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from msgspec import UNSET
+
+from ..chunks import DeltaPayload
+from ..records import Record
 from ..verdicts import verdict_in
 from .bounded import Bounded
 from .guard import Failure, standing
@@ -112,7 +115,13 @@ class _Guarded:
                 returned = await self._hook(args)
             else:
                 started = monotonic()
-                returned = await Bounded(self._hook(args), self._timeout)
+                work = self._hook(args)
+                try:
+                    waits = work.send(None)
+                except StopIteration as end:
+                    returned = end.value
+                else:
+                    returned = await Bounded(work, self._timeout, begun=waits)
             if returned is not part and returned is not None:
                 self._check(returned, part)
         except BaseException as error:
@@ -235,14 +244,14 @@ class _Watched:
 
     def _call(self, args: Any) -> Observed | None:
         call = Observed(self._guard, self._run, args)
-        call.args.part = copied(args.part)
+        call.args.part = _copy(args.part)
         return call if call.enter() else None
 
     def _told(self, call: Observed, part: Chunk, returned: Any) -> None:
         given: Any = call.args.part
         if call.args.verdict is None:
             if returned is not given and returned is not None:
-                self._check(returned, copy(part))
+                self._check(returned, _copy(part))
             if returned is None:
                 call.tell("drop")
             elif _content(returned) != _content(part) or call.would_change():
@@ -258,4 +267,30 @@ def _content(chunk: Any) -> Any:
 
 
 def _mark(chunk: Chunk) -> Mark:
+    if _is_small(chunk):
+        return Mark.of_pairs([(chunk, _own(chunk)), (chunk.payload, _own(chunk.payload))])
     return Mark(chunk)
+
+
+def _copy(chunk: Chunk) -> Chunk:
+    if _is_small(chunk):
+        made = _own(chunk)
+        made.payload = _own(chunk.payload)
+        return made
+    return copied(chunk)
+
+
+def _is_small(chunk: Chunk) -> bool:
+    """Whether it is a piece of text, and nothing else hangs on it: most are, and need no search."""
+    payload = chunk.payload
+    return (
+        payload.__class__ is DeltaPayload
+        and payload.provider_metadata is UNSET
+        and payload.extra is None
+        and chunk.metadata is None
+        and chunk.extra is None
+    )
+
+
+# What `copy.copy` would call after looking for it; the look-up costs more than the copy.
+_own: Callable[[Any], Any] = getattr(Record, "__copy__")  # noqa: B009
