@@ -19,6 +19,8 @@ _SPACE = re.compile(r"[ \t\n\r]+")
 _WORD = re.compile(r"[-+.0-9A-Za-z]+")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
+LONGEST_NUMBER = 1000
+"""Digits of a number that is taken for one: longer ones are texts."""
 _WORDS = frozenset({"true", "false", "null"})
 _HEX = re.compile(r"[0-9a-fA-F]*")
 
@@ -148,7 +150,7 @@ class LeafReader:
             if not self._word and self._wants not in ("value", "first"):
                 return at, self._breaks()
             self._word += word[0]
-            return word.end(), []
+            return word.end(), self._breaks() if len(self._word) > LONGEST_NUMBER else []
         if self._word:
             return at, list(self._word_ends())
         space = _SPACE.match(text, at)
