@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from procession import Agent, tool
+from procession.hold import Unit
 from tests.laws.kit import METADATA, PlayedModel, call, end, said
 
 if TYPE_CHECKING:
@@ -161,11 +162,14 @@ async def check_redacted(
 
 def reported(seen: Seen) -> list[Any]:
     """What was reported of the stream, whatever pieces it was found in."""
-    return [
-        entry
-        for violation in seen.told
-        for entry in violation.detail.get("redactions", violation.detail.get("matches", ()))
-    ]
+    entries: list[Any] = []
+    for violation in seen.told:
+        detail = violation.detail
+        if detail.get("phase") == "process_output_result":
+            continue  # what was missed before
+        counted = ["?"] * detail.get("count", 0)
+        entries += detail.get("redactions") or detail.get("matches") or counted
+    return entries
 
 
 async def check_blocked(
@@ -200,3 +204,26 @@ async def check_warned(
         assert seen.text == written(text, lane), pieces
         assert seen.stored == text, pieces
         assert len(reported(seen)) == count, pieces
+
+
+async def check_filtered(
+    make: Callable[[], Any], lane: str, text: str, cuttings: Iterable[Sequence[str]]
+) -> None:
+    """The sentences that hold something are gone, whole, and the others are there, whole."""
+    regions = make().regions(text)
+    ends = [
+        end
+        for end in Unit("sentence").split(text, 0, len(text))
+        if not any(region.start < end < region.end for region in regions)
+    ]
+    expected = "".join(
+        text[a:b]
+        for a, b in itertools.pairwise([0, *ends, len(text)])
+        if not any(region.start < b and a < region.end for region in regions)
+    )
+    for pieces in cuttings:
+        seen = await play(make(), lane, pieces, text)
+        assert seen.tripwire is None
+        assert seen.text == written(expected, lane), pieces
+        assert seen.stored == expected, pieces
+        assert len(reported(seen)) == len(regions), pieces

@@ -41,23 +41,29 @@ class BuiltIn(Processor[Any]):
         stays plain without a callback (B-239). What the callback raises counts for nothing
         (B-008). Aborts are told by the engine, not here.
         """
-        tell = self.on_violation
-        if tell is None:
+        if self.on_violation is None:
             return None
         violation = ProcessorViolation(processor_id=self.id, message=message, detail=detail)
-        try:
-            told = tell(violation)
-        except Exception as error:
-            self._log_failed(error)
-            return None
-        return self._told(told) if inspect.isawaitable(told) else None
+        return self.tell("on_violation", violation)
 
-    async def _told(self, told: Awaitable[object]) -> None:
+    def tell(self, name: str, event: object) -> Awaitable[None] | None:
+        """Call the callback that stands in the attribute `name`, on the terms of `report`."""
+        callback: Callable[[Any], object] | None = getattr(self, name)
+        if callback is None:
+            return None
+        try:
+            told = callback(event)
+        except Exception as error:
+            self._log_failed(name, error)
+            return None
+        return self._told(name, told) if inspect.isawaitable(told) else None
+
+    async def _told(self, name: str, told: Awaitable[object]) -> None:
         try:
             await told
         except Exception as error:
-            self._log_failed(error)
+            self._log_failed(name, error)
 
-    def _log_failed(self, error: Exception) -> None:
+    def _log_failed(self, name: str, error: Exception) -> None:
         # The kind alone: the words may hold what was found.
-        _log.debug("on_violation of %r raised %s", self.id, type(error).__name__)
+        _log.debug("%s of %r raised %s", name, self.id, type(error).__name__)

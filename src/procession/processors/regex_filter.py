@@ -8,7 +8,7 @@ from ..errors import InputError
 from .option_checks import flag, names, one_of, whole
 from .regex_presets import PRESETS
 from .regex_rules import CompiledRule, Hit, RegexRule, compiled, hits_of
-from .text_guard import INPUT, RESULT, STREAM, Place, Sighting, TextGuard
+from .text_guard import INPUT, RESULT, STREAM, TextGuard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..processor import ProcessorViolation
     from .message_leaves import Leaf
     from .regions import Region
+    from .sightings import Place, Sighting
 
 __all__ = ["RegexFilterProcessor"]
 

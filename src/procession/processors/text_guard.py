@@ -12,14 +12,14 @@ from bisect import bisect_right
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
-from msgspec import Struct
-
 from ..chunks import BlockPayload
+from ..errors import TripWire
 from .builtin import BuiltIn
 from .in_turn import Work, done
 from .let_through import LetThrough
 from .message_leaves import leaves_of, with_leaves
 from .regions import Found, Region, merged, replaced
+from .sightings import Outcome, Place, Sighting
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .let_through import Lane, Span
     from .message_leaves import Leaf
 
-__all__ = ["Place", "Sighting", "TextGuard"]
+__all__ = ["INPUT", "RESULT", "STREAM", "TextGuard"]
 
 _log = logging.getLogger("procession")
 
@@ -41,31 +41,6 @@ F = TypeVar("F", bound=Found)
 
 INPUT, STREAM, RESULT = "process_input", "process_output_stream", "process_output_result"
 LANES = ("text", "reasoning", "tool-arguments")
-
-
-class Place(Struct, frozen=True):
-    """Where something was found; for a chunk there is neither message nor part (B-007)."""
-
-    phase: str
-    message_id: str | None = None
-    part_index: int | None = None
-
-    def named(self) -> dict[str, Any]:
-        """The keys of a violation's detail that say so."""
-        named: dict[str, Any] = {"phase": self.phase}
-        if self.message_id is not None:
-            named["message_id"] = self.message_id
-        if self.part_index is not None:
-            named["part_index"] = self.part_index
-        return named
-
-
-class Sighting(Struct, Generic[F]):
-    """The regions found in one text. `offset` is where this text begins in its block."""
-
-    text: str
-    regions: list[Region[F]]
-    offset: int = 0
 
 
 class _Abort(Protocol):
@@ -82,11 +57,13 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         *,
         strategy: str,
         phases: tuple[str, ...] = (INPUT, STREAM, RESULT),
+        last_message_only: bool = False,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
         policy: Policy | None = None,
     ) -> None:
         super().__init__(on_violation=on_violation, policy=policy)
         self.strategy = strategy
+        self.last_message_only = last_message_only
         self._phases = phases
 
     # ── what a guard says ──────────────────────────────────────────────────────────────────────
@@ -121,6 +98,11 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         return [self.find(leaf.text) for leaf in leaves]
         yield  # a guard that asks someone waits here
 
+    def noticed(self, place: Place, seen: Sequence[Sighting[F]]) -> Awaitable[None] | None:
+        """Hears of each text that was looked at, in a stream of those in which something is; what
+        is to be waited for."""
+        return None
+
     # ── messages ───────────────────────────────────────────────────────────────────────────────
 
     def process_input(self, args: ProcessInputArgs[Any]) -> Any:
@@ -133,14 +115,15 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         """Look at what the stream did not bring: what others have added or changed since."""
         if RESULT not in self._phases:
             return None
-        return done(self._messages(args, RESULT, self._seen(args.state).texts()))
+        return done(self._messages(args, RESULT, self.let_through(args.state).texts()))
 
     def _messages(
         self, args: Any, phase: str, settled: Mapping[str, Sequence[Span]]
     ) -> Work[list[Message] | None]:
         given: list[Message] = args.messages
-        kept: list[Message] = []
-        for message in given:
+        checked = given[-1:] if self.last_message_only else given  # B-023
+        kept: list[Message] = given[: len(given) - len(checked)]
+        for message in checked:
             made = yield from self._message(args, message, phase, settled)
             if made is not None:
                 kept.append(made)
@@ -160,6 +143,9 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
             Sighting(leaf.text, _unsettled(merged(there), settled.get(leaf.text, ())))
             for leaf, there in zip(leaves, found, strict=True)
         ]
+        waiting = self.noticed(Place(phase, message.id), seen)
+        if waiting is not None:
+            yield waiting
         if not any(sighting.regions for sighting in seen):
             return message
         for part, group in self.apart(leaves):
@@ -170,8 +156,15 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
             return None
         if self.strategy != "redact":
             return message
-        texts = (replaced(sight.text, sight.regions, self.replacement) for sight in seen)
-        return with_leaves(message, texts, self.redacted_text, results=whole)
+        texts = [replaced(sight.text, sight.regions, self.replacement) for sight in seen]
+        said = [number for number, leaf in enumerate(leaves) if leaf.is_said]
+        before = "".join(leaves[number].text for number in said)
+        after = "".join(texts[number] for number in said)
+
+        def change_flat(flat: str) -> str:
+            return after if flat == before else self.redacted_text(flat)
+
+        return with_leaves(message, iter(texts), change_flat, results=whole)
 
     def regions(self, text: str) -> list[Region[F]]:
         """What is found in a text that stands alone."""
@@ -204,28 +197,39 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         piece = args.piece
         if piece is None:
             return self._passed_by(args.part, args.state)
-        lane = self._seen(args.state).lane(piece)
-        sighting = self._sighting(piece, lane)
-        if not sighting.regions:
-            lane.let(piece.text)
-            return args.part
-        if self.strategy == "block":
-            first = [Sighting(sighting.text, sighting.regions[:1], sighting.offset)]
-            args.abort(self.reason(first), metadata=self.block_metadata(Place(STREAM), first))
-        text = self._let_through(piece, sighting, lane)
+        lane = self.let_through(args.state).lane(piece)
+        found = self.find(piece.before + piece.text, len(piece.before))
+        outcome = self.weighed(piece, lane, found)
         part: Chunk | None = args.part
-        if text != piece.text:
-            gone = not text and piece.kind != "tool-arguments"  # a leaf keeps its place
-            part = None if gone else args.with_text(text)
-        told = None if lane.is_known else self._report(Place(STREAM), [sighting])
-        return part if told is None else _after(told, part)
+        if outcome is None:
+            return part
+        if outcome.text != piece.text:
+            part = args.with_text(outcome.text) if outcome.keeps_place else None
+        if outcome.waits:
+            return outcome.after(part)
+        if outcome.wire is not None:
+            args.abort(outcome.wire.reason, metadata=outcome.wire.metadata)
+        return part
 
-    def _sighting(self, piece: Piece, lane: Lane) -> Sighting[F]:
-        before = len(piece.before)
-        text = piece.before + piece.text
-        regions = merged(self.find(text, before))
-        offset, lane.come = lane.come - before, lane.come + len(piece.text)
-        return Sighting(text, regions, offset)
+    def weighed(self, piece: Piece, lane: Lane, found: Sequence[F]) -> Outcome | None:
+        """What becomes of a piece; `None`: nothing was found, and it goes on as it is."""
+        size = len(piece.text)
+        offset, lane.come = lane.come - len(piece.before), lane.come + size
+        seen = Sighting(piece.before + piece.text, merged(found), offset)
+        if not seen.regions:
+            lane.let(piece.text)
+            return None
+        waits = [] if lane.is_known else [self.noticed(Place(STREAM), [seen])]
+        if self.strategy == "block":
+            first = [Sighting(seen.text, seen.regions[:1], offset)]
+            metadata = self.block_metadata(Place(STREAM), first)
+            wire = TripWire(self.reason(first), metadata=metadata, processor_id=self.id)
+            return Outcome(piece.text, True, [wait for wait in waits if wait], wire)
+        text = self._let_through(piece, seen, lane)
+        if not lane.is_known:
+            waits.append(self._report(Place(STREAM), [seen]))
+        keeps_place = bool(text) or piece.kind == "tool-arguments"
+        return Outcome(text, keeps_place, [wait for wait in waits if wait])
 
     def _let_through(self, piece: Piece, sighting: Sighting[F], lane: Lane) -> str:
         """What is left of a piece; under `filter` a piece is a sentence, and all of it goes."""
@@ -250,14 +254,15 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         return text
 
     def _passed_by(self, part: Chunk, state: dict[str, Any]) -> Chunk:
-        if not self._seen(state).pass_by(part):
+        if not self.let_through(state).pass_by(part):
             return part
         # A signature vouches for words that nobody gets.
         bare = copy(part)
         bare.payload = BlockPayload(id=part.payload.id)
         return bare
 
-    def _seen(self, state: dict[str, Any]) -> LetThrough:
+    def let_through(self, state: dict[str, Any]) -> LetThrough:
+        """What this guard has let through of the stream of a run."""
         # The state is shared by all that have the same id; what was let through is not.
         key = f"__seen-{id(self):x}"
         seen = state.get(key)
@@ -281,8 +286,3 @@ def _unsettled(regions: list[Region[F]], settled: Sequence[Span]) -> list[Region
 
 def _begin(span: Span) -> int:
     return span[0]
-
-
-async def _after(told: Awaitable[None], part: Chunk | None) -> Chunk | None:
-    await told
-    return part
