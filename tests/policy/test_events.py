@@ -1,4 +1,4 @@
-"""By-passes are seen: in the result, in the stream, by the observer; no word of the content is."""
+"""Bypasses are seen: in the result, in the stream, by the observer; no word of the content is."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_generate_is_stream() -> None:
 
 
 async def test_counted() -> None:
-    """A thousand by-passes of a step are one entry; the observer is told once."""
+    """A thousand bypasses of a step are one entry; the observer is told once."""
     observer = RecordingObserver()
     parts = [*said(*("x" * 1000)), end()]
     agent = agent_with(PlayedModel([parts], sizes=(50,)), shaky(), observer=observer)

@@ -29,7 +29,7 @@ from tests.policy.kit import Stand
         ({"timeout": "1"}, "timeout"),
         ({"timeout": float("inf")}, "timeout"),
         ({"timeout": float("nan")}, "timeout"),
-        ({"on_error": "allo"}, "on_error"),
+        ({"on_error": "permit"}, "on_error"),
         ({"on_error": None}, "on_error"),
         ({"on_error": "degrade"}, "fallback"),
         ({"fallback": Stand()}, "fallback"),
@@ -152,7 +152,7 @@ async def test_watching_a_built_in() -> None:
 
 @pytest.mark.parametrize("observe", [False, True])
 async def test_a_processor_that_cannot_work(observe: bool) -> None:
-    """B-021: a mistake in the set-up fails the run: it is to be mended, not by-passed."""
+    """B-021: a mistake in the set-up fails the run: it is to be mended, not bypassed."""
 
     def hook(args: Any) -> None:
         raise ConfigurationError("no model")

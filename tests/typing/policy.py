@@ -2,7 +2,15 @@
 
 from typing import assert_type
 
-from procession import Agent, Breaker, Policy, PolicyEvent, Processor, processor
+from procession import (
+    Agent,
+    Breaker,
+    Policy,
+    PolicyEvent,
+    Processor,
+    ProcessOutputStepArgs,
+    processor,
+)
 from procession.processors import UnicodeNormalizer
 
 words = processor(id="words", process_output_step=lambda args: None)
@@ -10,12 +18,14 @@ policy = Policy(
     timeout=2, on_error="degrade", fallback=words, breaker=Breaker(failures=3, seconds=10)
 )
 Policy(on_error="ignore")  # type: ignore[arg-type]
-Policy(2)  # type: ignore[misc]
+Policy(2)  # type: ignore[call-arg]
 
 
 class Judge(Processor):
     id = "judge"
     policy = Policy(observe=True)
+
+    def process_output_step(self, args: ProcessOutputStepArgs) -> None: ...
 
 
 watched = UnicodeNormalizer(policy=Policy(observe=True))

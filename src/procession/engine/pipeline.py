@@ -82,8 +82,10 @@ class Link:
         self.process_data_parts = bool(getattr(processor, "process_data_parts", False))
         policy = policy_of(processor)
         self.guard = None if policy is None else Guard(policy, processor, name)
-        if policy is not None and policy.fallback is not None:
-            self._put_behind(policy.fallback)
+        if self.guard is not None:
+            if self.guard.policy.fallback is not None:
+                self._put_behind(self.guard.policy.fallback)
+            self.guard.bare = self._bare()
 
     def _put_behind(self, fallback: Any) -> None:
         """The processor that does the work of this one when it fails."""
@@ -126,7 +128,7 @@ class Link:
             return fallback.processor
         return self.processor
 
-    def bare(self) -> Link:
+    def _bare(self) -> Link:
         """The same place without a policy."""
         made = copy(self)
         made.guard = None
@@ -278,7 +280,7 @@ async def fold(  # noqa: C901
 
 async def _under_policy(run: RunState, link: Link, args: HookArgs[Any], apply: Apply) -> None:
     """One link of a chain as its policy says."""
-    guard, bare = link.guard, link.bare()
+    guard = link.guard
     assert guard is not None
     if guard.policy.observe:
         run.refill(args, link)
@@ -294,7 +296,7 @@ async def _under_policy(run: RunState, link: Link, args: HookArgs[Any], apply: A
         return
 
     def work(instead: Link | None) -> Coroutine[Any, Any, None]:
-        return fold(run, Chain.single(instead or bare, writes=False), args, apply)
+        return fold(run, Chain.single(instead or guard.bare, writes=False), args, apply)
 
     wire = await call(guard, run, args, work)
     if wire is not None:

@@ -1,4 +1,4 @@
-"""What policies did in a run: each by-pass is told, none of them with a word of the content."""
+"""What policies did in a run: each bypass is told, none of them with a word of the content."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def standing(error: BaseException, stop: BaseException | None) -> BaseException 
 
     A verdict stands, and `stop`, which is one that was given before or somebody else's failure. A
     stop of the run is nobody's failure: it is passed on, before all. So is a `ConfigurationError`:
-    a processor that cannot work as it is set up is to be mended, not by-passed (B-021).
+    a processor that cannot work as it is set up is to be mended, not bypassed (B-021).
     """
     wire = verdict_in(error)
     if wire is not None:
@@ -84,13 +84,15 @@ def standing(error: BaseException, stop: BaseException | None) -> BaseException 
 class Guard:
     """The policy of one hook of one processor."""
 
-    __slots__ = ("circuit", "fallback", "hook", "policy", "processor_id")
+    __slots__ = ("bare", "circuit", "fallback", "hook", "policy", "processor_id")
 
     def __init__(self, policy: Policy, processor: Any, hook: str) -> None:
         self.policy = policy
         self.processor_id: str = processor.id
         self.hook = hook
         self.circuit: Circuit | None = policy.circuit_of(processor)
+        self.bare: Any = None
+        """The link of the hook without its policy."""
         self.fallback: Any = None
         """The link of the fallback, where there is one."""
 

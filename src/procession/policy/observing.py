@@ -48,6 +48,7 @@ class Observed:
     def __init__(self, guard: Guard, run: Any, args: HookArgs[Any]) -> None:
         self._guard, self._run, self._original = guard, run, args
         self.args = observed_args(guard.hook, args, self.tell)
+        self.args.note_failure = self._note_failure
 
     def enter(self) -> bool:
         """Whether the hook is to be called; it is not, while the breaker is open."""
@@ -105,6 +106,12 @@ class Observed:
         """`work`, for no longer than the policy allows."""
         timeout = self._guard.policy.timeout
         return work if timeout is None else Bounded(work, timeout)
+
+    def _note_failure(self, processor_id: str, hook: str, action: str, error: str) -> None:
+        would = "block" if action == "blocked" else "allow"
+        note(
+            self._run, processor_id, hook, action="observed", kind="error", would=would, error=error
+        )
 
     def _told_verdict(self, wire: TripWire) -> None:
         self.tell("retry" if wire.retry else "block")
