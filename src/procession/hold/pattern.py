@@ -179,7 +179,7 @@ def _compiled(source: str, *, of: str | None = None) -> Any:
         words = error.args[0]
         told = words.decode(errors="replace") if isinstance(words, bytes) else str(words)
         shown = _shown(source if of is None else of)
-    if _UNKNOWN.search(told):
+    if _UNKNOWN.search(source):
         raise InputError(
             f"Pattern: {shown} uses look-around or a back-reference ({told}): what may still "
             "become a match of it cannot be known. Match more, and look again in your hook"
