@@ -74,7 +74,7 @@ class FullOutput(Generic[Obj]):
 
     @property
     def policy_events(self) -> list[PolicyEvent]:
-        """What policies of processors did in the run: by-passes, failures, observations."""
+        """What policies of processors did in the run: bypasses, failures, observations."""
         return events_of(self._run.policy_events)
 
     @property

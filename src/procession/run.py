@@ -6,9 +6,11 @@ a tape, so that a stream can be read more than once (R-537).
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from .engine.tape import Tape
+from .errors import ConfigurationError
 from .output import FullOutput, Obj
 from .policy import events_of
 from .structured.object_chunk import elements
@@ -80,7 +82,7 @@ class Run(Generic[Obj]):
 
     @property
     def policy_events(self) -> list[PolicyEvent]:
-        """What policies of processors have done so far: by-passes, failures, observations."""
+        """What policies of processors have done so far: bypasses, failures, observations."""
         return events_of(self._state.policy_events)
 
     @property
@@ -115,21 +117,61 @@ class Run(Generic[Obj]):
 
     @property
     def object_stream(self) -> AsyncGenerator[Any, None]:
-        """The object as far as it has come, each time more of it has (R-538)."""
+        """The object as far as it has come, each time more of it has (R-538).
+
+        Raises `ConfigurationError` at its end when nobody has asked this run for an object.
+        """
         return self._objects()
 
     async def _objects(self) -> AsyncGenerator[Any, None]:
+        seen = False
         async for chunk in self._tape.read():
+            seen = seen or chunk.type.startswith("object")
             if chunk.type == "object":
                 yield chunk.object
+        self._check_asked("object_stream", seen=seen)
+
+    def _check_asked(self, name: str, *, seen: bool) -> None:
+        line = self._state.pipeline
+        makers = (
+            line.process_output_step or line.process_output_stream or line.process_output_result
+        )
+        if seen or makers or self.status != "success":
+            return  # who asks for an object has a processor there that makes it
+        raise ConfigurationError(
+            f"{name}: this run was not asked for an object; ask with "
+            f"structured_output={{'schema': …}}"
+        )
 
     @property
     def element_stream(self) -> AsyncGenerator[Any, None]:
         """Each element of a list that was asked for, once it is complete; plain data (R-538).
 
-        An answer that is rejected and made again gives its elements again.
+        An answer that is rejected and made again gives its elements again. Raises
+        `ConfigurationError` at its end for an object that is no list, and when nobody has asked
+        this run for one.
         """
-        return elements(self._tape.read())
+        return self._elements()
+
+    async def _elements(self) -> AsyncGenerator[Any, None]:
+        async with aclosing(elements(self._seen_objects())) as found:
+            async for element in found:
+                yield element
+
+    async def _seen_objects(self) -> AsyncGenerator[Chunk, None]:
+        """The chunks; what cannot have elements is told behind the last one."""
+        last: Chunk | None = None
+        async for chunk in self._tape.read():
+            if chunk.type == "object-result":
+                last = chunk
+            yield chunk
+        self._check_asked("element_stream", seen=last is not None)
+        made: Any = None if last is None or last.metadata else last.to_json().get("object")
+        if made is not None and not isinstance(made, list):
+            raise ConfigurationError(
+                f"element_stream: the elements are those of a list, and the object is of type "
+                f"{type(made).__name__}; read object_stream"
+            )
 
     # ── values ─────────────────────────────────────────────────────────────────────────────────
 
