@@ -107,6 +107,9 @@ class HookArgs(Generic[M]):
     """`await send_signal({"type": "reactive", "contents": …})` adds a reminder (R-713)."""
     count_usage: Callable[[Usage], None] = ABSENT
     """Counts tokens spent on a model of the processor's own, in `processor_usage`."""
+    note_failure: Callable[[str, str, str, str], None] = ABSENT
+    """The engine's: `note_failure(processor_id, hook, action, error)` tells in `policy_events` of a
+    check that a processor could not make, and what it has done instead (B-025)."""
     current_model: Callable[[], LanguageModel | None] = ABSENT
     """The engine's: the model that the agent would ask now, for processors that ask one themselves
     (B-021)."""

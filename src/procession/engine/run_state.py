@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from ..chunks import Chunk, Usage
 from ..errors import ProcessorError
 from ..messages import joined_text
+from ..policy.events import note
 from ..processor import HookArgs, ToolCallInfo
 from ..results import ResponseInfo, StepResult, Tripwire
 from ..structured.object_chunk import ObjectChunk
@@ -228,6 +229,7 @@ class RunState:
         args.retry_count = self.retry_count
         args.retry_budget = self.retry_budget
         args.count_usage = self.count_usage
+        args.note_failure = self.note_failure
         args.current_model = self.current_model
         args.max_retries = self.max_retries
         args.request_context = self.request_context
@@ -345,6 +347,10 @@ class RunState:
     def count_usage(self, usage: Usage) -> None:
         """Tokens of a processor's own model: they stand beside those of the steps (R-508)."""
         self.processor_usage = self.processor_usage + usage
+
+    def note_failure(self, processor_id: str, hook: str, action: str, error: str) -> None:
+        """A check of a processor's own has failed: told as failures are that policies handle."""
+        note(self, processor_id, hook, action=action, kind="error", error=error)
 
     def disguise_call(self, tool_call_id: str, were: Any, are: Any) -> None:
         """The arguments of a call are shown and stored changed, but the tool runs with its own."""

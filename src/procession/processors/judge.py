@@ -29,6 +29,10 @@ __all__ = ["Judge"]
 
 _log = logging.getLogger("procession")
 
+LONGEST = 20_000
+"""So many characters an answer may have, beside what it repeats of the text: small models that are
+bound to a schema like to fill the room that it leaves, and are paid for it."""
+
 
 class Judge:
     """A model that answers with an object of a schema, asked once for each text.
@@ -39,9 +43,12 @@ class Judge:
     (B-020). With `"json_prompt_injection": True` in `structured_output_options` the schema is told
     in words.
 
+    An answer has to fit `accepts`, where that is given: it may allow more than `schema`, which is
+    what the model is asked for. One that goes on and on is broken off.
+
     A call that fails, or an answer that does not fit: under `"warn"` it is logged and `ask` returns
-    `None`, under `"strict"` it aborts (B-025). What is set up wrongly always raises
-    `ConfigurationError` (B-021).
+    `None`, under `"strict"` it aborts (B-025); either is an event of the run. What is set up
+    wrongly always raises `ConfigurationError` (B-021).
     """
 
     def __init__(
@@ -50,6 +57,7 @@ class Judge:
         *,
         task: str,
         schema: Mapping[str, Any],
+        accepts: Mapping[str, Any] | None = None,
         model: ModelSpec | None = None,
         error_strategy: ErrorStrategy = "warn",
         provider_options: Mapping[str, Any] | None = None,
@@ -68,6 +76,7 @@ class Judge:
             raise InputError(f"{owner}: {error}") from None
         assert asked is not None
         self._asked = asked
+        self._accepted = asked if accepts is None else asked_for({"schema": accepts}) or asked
         self._task = f"{task}\n\n{asked.told()}" if asked.injects else task
 
     async def ask(self, args: Any, text: str, about: Mapping[str, Any]) -> Any:
@@ -81,13 +90,19 @@ class Judge:
         except (Interrupted, ConfigurationError):
             raise
         except Exception as error:
-            # Our own words repeat nothing of the text; those of others may.
-            ours = isinstance(error, StructuredOutputError)
-            _log.warning("%s: no verdict: %s", self._owner, error if ours else type(error).__name__)
+            self._note(args, about, error)
         if self.error_strategy == "strict":
             metadata: dict[str, Any] = {**about, "types": [], "error": True}
             args.abort(f"{self._owner} could not check the text", metadata=metadata)
         return None
+
+    def _note(self, args: Any, about: Mapping[str, Any], error: Exception) -> None:
+        # Our own words repeat nothing of the text; those of others may.
+        ours = isinstance(error, StructuredOutputError)
+        _log.warning("%s: no verdict: %s", self._owner, error if ours else type(error).__name__)
+        action = "blocked" if self.error_strategy == "strict" else "bypassed"
+        kind = type(error.__cause__ or error).__name__
+        args.note_failure(about["processor_id"], about["phase"], action, kind)
 
     def _model(self, args: Any) -> LanguageModel:
         if self.model is not None:
@@ -102,14 +117,18 @@ class Judge:
 
     async def _answer(self, args: Any, model: LanguageModel, text: str) -> Any:
         pieces: list[str] = []
+        left = LONGEST + 4 * len(text)  # it may repeat the text, and more than once
         async with aclosing(consult(model, self._request(args, text))) as reads:
             async for read in reads:
                 for chunk in read:
                     if chunk.type == "text-delta":
                         pieces.append(clean_text(chunk.payload.text))
+                        left -= len(pieces[-1])
                     elif chunk.type == "finish":
                         args.count_usage(chunk.payload.output.usage)
-        return self._asked.read("".join(pieces))[0]
+                if left < 0:
+                    raise StructuredOutputError("the answer is longer than any verdict")
+        return self._accepted.read("".join(pieces))[0]
 
     def _request(self, args: Any, text: str) -> ModelRequest:
         return ModelRequest(

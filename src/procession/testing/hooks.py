@@ -98,6 +98,7 @@ def hook_args(kind: type[A], /, **values: Any) -> A:
         "writer": None if issubclass(kind, ProcessInputArgs) else RecordingWriter(),
         "send_signal": _sender(messages),
         "count_usage": _counted_nowhere,
+        "note_failure": _noted_nowhere,
     }
     found |= {name: make() for name, make in _EMPTY.items() if hasattr(kind, name)}
     found |= _derived(kind, messages, values)
@@ -135,6 +136,10 @@ def _derived(
 
 def _counted_nowhere(_usage: Usage) -> None:
     """Nobody adds up what one hook spends."""
+
+
+def _noted_nowhere(_processor_id: str, _hook: str, _action: str, _error: str) -> None:
+    """There is no run whose events could be read."""
 
 
 def _heard_by_nobody(_seconds: float) -> None:
