@@ -227,6 +227,30 @@ async def test_streams_of_the_run() -> None:
     assert [element async for element in run.element_stream] == [{"name": "a"}, {"name": "b"}]
 
 
+@pytest.mark.parametrize("name", ["object_stream", "element_stream"])
+async def test_who_has_asked_for_no_object_is_told(name: str) -> None:
+    """Rather than shown none; what ended otherwise has none to show."""
+    run = await agent_of("Hi").stream("go")
+    with pytest.raises(ConfigurationError, match=f"{name}: this run was not asked"):
+        _ = [value async for value in getattr(run, name)]
+    assert await run.text == "Hi"
+    refused = ScriptedModel([APICallError("no")])
+    run = await Agent(id="a", model=refused).stream("go")
+    assert [value async for value in getattr(run, name)] == []
+    asked: Any = {"schema": list[int], "error_strategy": "warn"}
+    run = await agent_of("Hi").stream("go", structured_output=asked)
+    assert [value async for value in getattr(run, name)] == []
+
+
+async def test_an_object_that_is_no_list_has_no_elements() -> None:
+    run = await agent_of(PARIS).stream("go", structured_output={"schema": City})
+    with pytest.raises(ConfigurationError, match="of type dict; read object_stream"):
+        _ = [value async for value in run.element_stream]
+    asked: Any = {"schema": list[int], "error_strategy": "fallback", "fallback_value": 7}
+    run = await agent_of("Hi").stream("go", structured_output=asked)
+    assert [value async for value in run.element_stream] == []
+
+
 async def test_elements_come_when_they_are_complete() -> None:
     """R-538: before the list is."""
     pieces = ['{"elements":[1', ",", '"ab', '"', ",{}", "]}"]
