@@ -241,8 +241,23 @@ def test_files_of_the_user() -> None:
         {"type": "input_file", "file_id": "file-1"},
         {"type": "input_image", "image_url": "data:image/png;base64,aW1n"},
     ]
-    with pytest.raises(InputError, match="audio/mpeg"):
-        user(part("text", text="Hear"), part("file", mediaType="audio/mpeg", data="AA=="))
+    for media in ("audio/mpeg", "video/mp4", "application/zip"):
+        with pytest.raises(InputError, match=media):
+            user(part("text", text="Hear"), part("file", mediaType=media, data="AA=="))
+
+
+@pytest.mark.parametrize(
+    ("media", "name"),
+    [
+        ("text/plain", "document.txt"),
+        ("text/csv", "document.csv"),
+        ("application/pdf", "document.pdf"),
+        ("application/x-unheard-of", "document.txt"),
+    ],
+)
+def test_documents_without_a_name_get_one_that_fits(media: str, name: str) -> None:
+    (sent,) = user(part("file", mediaType=media, data="AA=="))
+    assert sent["filename"] == name
 
 
 def test_what_the_provider_has_said_goes_back_as_it_came() -> None:

@@ -9,6 +9,7 @@ goes without it.
 from __future__ import annotations
 
 import base64
+from mimetypes import guess_extension
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from ..errors import InputError
@@ -220,7 +221,7 @@ def _user_part(part: Item) -> Item:
 
 def _file(media: str, data: Any, filename: Any, own: Item) -> Item:
     image = media.startswith("image/")
-    if media.startswith(("audio/", "video/")):
+    if media.startswith(("audio/", "video/")) or media in _ARCHIVES:
         raise InputError(
             f"a file of type {media!r} cannot be sent over OpenAI Responses: it takes images, PDF "
             f"and other documents"
@@ -235,8 +236,14 @@ def _file(media: str, data: Any, filename: Any, own: Item) -> Item:
         return form | {"image_url": address}
     if not address.startswith("data:"):
         return form | {"file_url": address}
-    ending = "pdf" if media == "application/pdf" else "txt"
-    return form | {"filename": filename or f"document.{ending}", "file_data": address}
+    ending = guess_extension(media) or ".txt"
+    return form | {"filename": filename or f"document{ending}", "file_data": address}
+
+
+_ARCHIVES = frozenset(
+    f"application/{name}"
+    for name in "gzip java-archive vnd.rar x-7z-compressed x-bzip2 x-tar zip".split()
+)
 
 
 def _base64(data: Any) -> str:
