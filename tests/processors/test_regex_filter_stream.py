@@ -170,6 +170,20 @@ async def test_what_cannot_be_part_of_a_match_leaves_at_once() -> None:
     assert seen.delivered == ["Good ", "day. ", "[S] ", "bye"]
 
 
+async def test_matches_without_a_longest_one() -> None:
+    """B-236: so many characters are held back of what is not yet a match, at most; what is longer
+    is found when the answer is complete."""
+    rule, text = RegexRule("r", "k[a-z]+;"), "x kabcdef; y"
+    for size, delivered in ((7, "x [REDACTED] y"), (6, text)):
+        guard = filter_of("redact", rule, stream_carryover_size=size)()
+        seen = await play(guard, "text", list(text), text)
+        assert (seen.text, seen.stored) == (delivered, "x [REDACTED] y")
+        assert len(seen.told) == 1
+    blocking = filter_of("block", rule, stream_carryover_size=6)()
+    seen = await play(blocking, "text", list(text), text)
+    assert (seen.tripwire.processor_id, seen.stored) == ("regex-filter", "")
+
+
 async def test_a_half_match_is_withheld_on_an_error() -> None:
     """G-A: what is held back when the model breaks off is never let go."""
     for strategy in CHECKS:
