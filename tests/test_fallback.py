@@ -267,7 +267,7 @@ CANNOT: list[Any] = [
     ("pydantic-ai/openai:x", "pydantic-ai/openai:x", "pydantic-ai"),
     ("needs-a-package/x", "needs-a-package/x", "needs the package"),
     ({"id": "acme/x"}, "acme/x", "needs 'id' and 'url'"),
-    ({"model": {"id": "acme/x", "adress": "x"}}, "acme/x", "needs 'id' and 'url'"),
+    ({"model": {"id": "acme/x", "uri": "x"}}, "acme/x", "needs 'id' and 'url'"),
     (["nobody/x", "azure/x"], "nobody/x", "none of the models in the list can be set up"),
     ([], "list", "one that is enabled"),
 ]

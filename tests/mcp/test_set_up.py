@@ -29,7 +29,7 @@ URL = "http://127.0.0.1:9/mcp"
         ("require_aproval", "require_approval"),
         ("timeout", "call_timeout"),
         ("requireApproval", "require_approval"),
-        ("enviroment", "there are"),
+        ("workers", "there are"),
     ],
 )
 def test_an_option_that_does_not_exist_is_no_option(name: str, meant: str) -> None:

@@ -26,7 +26,7 @@ class Kept:
         self._generator = self._until_the_end()
         # One step, to its `yield`: a loop closes the generators that have begun in it when it ends.
         with suppress(StopIteration):
-            self._generator.asend(None).send(None)
+            self._generator.__anext__().send(None)
 
     async def _until_the_end(self) -> AsyncGenerator[None, None]:
         try:
