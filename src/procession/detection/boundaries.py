@@ -55,11 +55,11 @@ PROSE = re.compile(
         (?:\s++ | (?={WIDE}))
       | {WIDE}++
       | \s++
-    )*+)(\S*+)""",
+    )*+)((?:[!-~]|{WORD})*+)""",
     re.VERBOSE,
 )
 """Group 1: words that need no second look, in which every value would be too short, with what
-separates them; it ends where a value may begin. Group 2: the token that follows."""
+separates them; it ends where a value may begin. Group 2: what follows of a token of plain letters."""
 
 LAST_SPACE = re.compile(r".*\s", re.DOTALL)
 ENDLESS = re.compile(r"(?<!\S)\S{257}")

@@ -98,6 +98,7 @@ VALUE = re.compile(
 )
 MIXED = re.compile(r"(?=[^A-Za-z]*[A-Za-z])(?=[^0-9]*[0-9])")
 CASES = re.compile(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])")
+QUOTES = ('"', "'", "`")
 SIGN_BEFORE = re.compile(r"[:=>s][ \t]{0,3}[\"'`(]?\Z")
 
 
@@ -149,7 +150,9 @@ def bearer_tokens(scan: Scan) -> Iterator[Found]:
 def assigned_secrets(scan: Scan) -> Iterator[Found]:
     """What is assigned to a name such as `api_key` or `password`."""
     for match in VALUE.finditer(scan.text):
-        start, value = match.start(), match[1].rstrip(".,;:!?")
+        start, value = match.start(), match[1]
+        if scan.text[match.end(1) : match.end(1) + 1] not in QUOTES:
+            value = value.rstrip(".,;:!?")
         if not MIXED.match(value) or len(value) < 8 or "://" in value:
             continue
         before = scan.before(start)
