@@ -14,6 +14,8 @@ from .cost_store import (
 )
 from .costs import ModelPrice, Prices
 from .history_rule import HistoryRule, RulePrompt
+from .language import LanguageDetector
+from .moderation import ModerationProcessor
 from .pii import PIIDetector
 from .pii_found import (
     PIICategory,
@@ -41,7 +43,9 @@ __all__ = [
     "CostTotal",
     "HistoryRule",
     "InMemoryCostStore",
+    "LanguageDetector",
     "ModelPrice",
+    "ModerationProcessor",
     "PIICategory",
     "PIIDetection",
     "PIIDetectionEvent",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from ..messages import Message
 
-__all__ = ["texts_of", "with_texts"]
+__all__ = ["texts_of", "with_text", "with_texts"]
 
 
 def texts_of(message: Message) -> list[str]:
@@ -45,4 +45,27 @@ def with_texts(message: Message, change: Callable[[str], str]) -> Message:
     made = copy(message)
     made.content = content = copy(message.content)
     content.parts, content.content = parts, flat
+    return made
+
+
+def with_text(message: Message, text: str) -> Message:
+    """A copy of the message that says `text`, in place of all that it said (B-012).
+
+    Of several text parts the first one has it, and the others are left out; the rest stays.
+    """
+    parts: list[Any] = []
+    has_text = False
+    for part in message.content.parts:
+        if part.type != "text":
+            parts.append(part)
+        elif not has_text:
+            has_text = True
+            edited: Any = copy(part)
+            edited.text = text
+            parts.append(edited)
+    made = copy(message)
+    made.content = content = copy(message.content)
+    content.parts = parts
+    if content.content or not has_text:
+        content.content = text
     return made

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from ..errors import InputError
 
-__all__ = ["callback", "flag", "names", "number", "one_of", "whole"]
+__all__ = ["callback", "flag", "names", "number", "one_of", "text_or_none", "whole"]
 
 
 def one_of(owner: str, option: str, value: Any, allowed: Iterable[str]) -> str:
@@ -69,6 +69,13 @@ def callback(owner: str, option: str, value: Any) -> Callable[..., Any] | None:
     """`value`, which must be callable or `None`."""
     if value is not None and not callable(value):
         raise InputError(f"{owner}: {option} must be callable, not {_shown(value)}")
+    return value
+
+
+def text_or_none(owner: str, option: str, value: Any) -> str | None:
+    """`value`, which must be a text or `None`."""
+    if value is not None and not isinstance(value, str):
+        raise InputError(f"{owner}: {option} must be a text, not {_shown(value)}")
     return value
 
 
