@@ -89,10 +89,13 @@ class Hearing:
                                 yield batch
                     else:
                         await work
+                    if run.out:
+                        yield run.take_out()
+                    continue  # meanwhile the read may have come, or something may be due
                 interruption.check()
                 if run.out:
                     yield run.take_out()
-                    continue  # for something may be due meanwhile
+                    continue
                 interruption.waiting = True
                 await outbox.wait()
             interruption.waiting = True
