@@ -5,11 +5,15 @@ Containers and records are put back themselves, the same objects: others hold on
 
 from __future__ import annotations
 
-from copy import copy
+from datetime import datetime
+from functools import cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import Struct
+from msgspec import Struct, UnsetType
 from msgspec.structs import replace
+
+from ..memo import PromptMemo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -80,7 +84,7 @@ def _mark_list(value: list[Any], pairs: list[Pair]) -> None:
 
 def _mark_all(values: Iterable[Any], pairs: list[Pair]) -> None:
     for inner in values:
-        if inner.__class__ is not str:
+        if inner.__class__ not in _LEAVES:
             _mark(inner, pairs)
 
 
@@ -88,13 +92,30 @@ def _mark_set(value: set[Any], pairs: list[Pair]) -> None:
     pairs.append((value, value.copy()))
 
 
-def _mark_struct(value: Struct, pairs: list[Pair]) -> None:
-    if not value.__struct_config__.frozen:
-        pairs.append((value, copy(value)))
-    for name in value.__struct_fields__:
-        inner = getattr(value, name)
-        if inner is not None and inner.__class__ is not str:
+def _mark_struct(value: Any, pairs: list[Pair]) -> None:
+    changes, values_of = _shape(value.__class__)
+    if changes:
+        pairs.append((value, value.__copy__()))
+    for inner in values_of(value):
+        if inner.__class__ not in _LEAVES:
             _mark(inner, pairs)
+
+
+@cache
+def _shape(cls: type[Struct]) -> tuple[bool, Callable[[Any], tuple[Any, ...]]]:
+    """Whether a `Struct` can be changed, and what reads all of its fields at once."""
+    names = cls.__struct_fields__
+    first = names[:1]  # `attrgetter` of a single name gives no tuple
+    values_of = attrgetter(*names, *first) if names else _nothing
+    return not cls.__struct_config__.frozen, values_of
+
+
+def _nothing(_value: Any) -> tuple[Any, ...]:
+    return ()
+
+
+_LEAVES = frozenset({str, int, float, bool, bytes, type(None), UnsetType, datetime, PromptMemo})
+"""Classes of values that hold nothing a hook could change; most values are of one of these."""
 
 
 _TAKERS: dict[type[Any], Callable[[Any, list[Pair]], None]] = {
