@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .causes import words_of
+from .policy import Policy, policy_of
 from .processor import ProcessAPIErrorResult, Processor, ProcessorViolation
 
 if TYPE_CHECKING:
@@ -45,9 +46,14 @@ class PrefillErrorHandler(Processor[Any]):
     id = "prefill-error-handler"
 
     def __init__(
-        self, *, on_violation: Callable[[ProcessorViolation], object] | None = None
+        self,
+        *,
+        on_violation: Callable[[ProcessorViolation], object] | None = None,
+        policy: Policy | None = None,
     ) -> None:
         self.on_violation = on_violation
+        self.policy = policy
+        policy_of(self)
 
     async def process_api_error(
         self, args: ProcessAPIErrorArgs[Any]

@@ -9,6 +9,7 @@ import pytest
 from procession import Agent, Breaker, ConfigurationError, Policy, processor
 from procession.processors import (
     BatchPartsProcessor,
+    PrefillErrorHandler,
     ProviderHistoryCompat,
     StreamErrorRetryProcessor,
     StructuredOutputProcessor,
@@ -122,6 +123,7 @@ def test_repr() -> None:
 
 BUILT_INS = [
     BatchPartsProcessor,
+    PrefillErrorHandler,
     ProviderHistoryCompat,
     StreamErrorRetryProcessor,
     ToolCallFilter,
