@@ -342,9 +342,9 @@ def test_copies_are_what_messages_of_a_list_are() -> None:
 def test_copies_have_clean_texts() -> None:
     """R-325: whatever is remembered"""
     messages = conversation()
-    messages[80].parts[0].text = "a\0b"
+    messages[80].parts[0].text = "a\ud800b"
     remembered(messages, times=3)
-    assert messages[80].parts[0].text == "a\0b"
+    assert messages[80].parts[0].text == "a\ud800b"
     again = MessageList()
     again.receive([*messages, "?"], "input", shared=False)
     assert again.messages()[80].text == "a\ufffdb"

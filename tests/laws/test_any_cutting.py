@@ -76,7 +76,7 @@ async def test_halves_with_others_between(
 
 async def test_halves_of_reasoning() -> None:
     """G-A: the same for reasoning."""
-    parts = [*said("\ud83d", "\ude00", "\0", kind="reasoning"), *said("x"), end()]
+    parts = [*said("\ud83d", "\ude00", "\ud83d", kind="reasoning"), *said("x"), end()]
     run = await agent_with(PlayedModel([parts])).stream("go")
     deltas = [c.payload.text async for c in run if c.type == "reasoning-delta"]
     assert "".join(deltas) == await run.reasoning_text == "😀\ufffd"
