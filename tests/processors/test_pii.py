@@ -38,7 +38,7 @@ def redacted(text: str, **options: Any) -> str:
     [
         ({"strategy": "rewrite"}, "strategy must be"),
         ({"strategy": "redcat"}, "did you mean 'redact'"),
-        ({"redaction_method": "maks"}, "did you mean 'mask'"),
+        ({"redaction_method": "maskk"}, "did you mean 'mask'"),
         ({"threshold": 1.5}, "threshold"),
         ({"threshold": "high"}, "threshold"),
         ({"preserve_format": "yes"}, "preserve_format"),

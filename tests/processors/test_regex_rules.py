@@ -40,7 +40,7 @@ def redacted(text: str, *rules: Any, **options: Any) -> str:
         ({"rules": "secret"}, "rules must be a list"),
         ({"rules": ["secret"]}, "not str"),
         ({"rules": [{"name": "n"}]}, "needs a pattern"),
-        ({"rules": [{"name": "n", "patern": "x"}]}, "did you mean 'pattern'"),
+        ({"rules": [{"name": "n", "pattern_": "x"}]}, "did you mean 'pattern'"),
         ({"rules": [RegexRule("", "x")]}, "name"),
         ({"rules": [RegexRule("n", "")]}, "rule 'n': pattern"),
         ({"rules": [RegexRule("n", "x", replacement=3)]}, "rule 'n': replacement"),  # pyright: ignore[reportArgumentType]

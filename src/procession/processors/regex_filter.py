@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..errors import InputError
 from .option_checks import flag, names, one_of, whole
 from .regex_presets import PRESETS
-from .regex_rules import CompiledRule, Hit, RegexRule, compiled, hits_of
+from .regex_rules import Hit, RegexRule, RuleSet, compiled
 from .text_guard import INPUT, RESULT, STREAM, TextGuard
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ class RegexFilterProcessor(TextGuard[Hit]):
             policy=policy,
         )
         own = [rule for preset in chosen for rule in PRESETS[preset]]
-        self.rules: list[CompiledRule] = compiled(_OWNER, own) + compiled(_OWNER, rules)
-        if not self.rules:
+        found = compiled(_OWNER, own) + compiled(_OWNER, rules)
+        if not found:
             raise InputError(f"{_OWNER}: give rules, presets or both: there is nothing to look for")
         self.include_redacted_values = flag(
             _OWNER, "include_redacted_values", include_redacted_values
@@ -81,12 +81,13 @@ class RegexFilterProcessor(TextGuard[Hit]):
         self.stream_carryover_size = whole(
             _OWNER, "stream_carryover_size", stream_carryover_size, least=1
         )
-        watches = [rule.watch(self.stream_carryover_size) for rule in self.rules]
+        self._rules = RuleSet(found)
+        watches = [rule.watch(self.stream_carryover_size) for rule in found]
         self.watches = watches if STREAM in phases else ()
 
     def find(self, text: str, start: int = 0) -> list[Hit]:
         """All matches of all rules that begin at `start` or later."""
-        return hits_of(self.rules, text, start)
+        return self._rules.hits(text, start)
 
     def replacement(self, region: Region[Hit], text: str) -> str:
         """That of the longest match; what it takes from groups is for a match alone (B-232)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec import Struct
 
@@ -13,7 +13,10 @@ from ..errors import ConfigurationError, InputError
 from ..hold import Pattern
 from .option_checks import one_of
 
-__all__ = ["REDACTED", "CompiledRule", "Hit", "RegexRule", "compiled"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["REDACTED", "CompiledRule", "Hit", "RegexRule", "RuleSet", "compiled"]
 
 REDACTED = "[REDACTED]"
 """What replaces a match of a rule without a replacement of its own (B-232)."""
@@ -143,10 +146,30 @@ class _Encoded:
         return self._chars
 
 
-def hits_of(rules: list[CompiledRule], text: str, start: int = 0) -> list[Hit]:
-    """All matches of all rules that begin at `start` or later; rules match independently."""
-    encoded = _Encoded(text)
-    return [hit for rule in rules for hit in rule.hits(encoded, start)]
+class RuleSet:
+    """Rules that are looked for together."""
+
+    def __init__(self, rules: Sequence[CompiledRule]) -> None:
+        self.rules = rules
+        self._any = _alternation([rule.source for rule in rules])
+
+    def hits(self, text: str, start: int = 0) -> list[Hit]:
+        """All matches of all rules that begin at `start` or later; rules match independently."""
+        encoded = _Encoded(text)
+        if self._any is not None and not self._any.search(encoded.data, encoded.byte_at(start)):
+            return []
+        return [hit for rule in self.rules for hit in rule.hits(encoded, start)]
+
+
+def _alternation(sources: Sequence[str]) -> Any:
+    """One expression that says in one go that there is nothing; `None`: it would be too large."""
+    re2: Any = import_module("re2")
+    options = re2.Options()
+    options.log_errors, options.never_capture = False, True
+    try:
+        return re2.compile("|".join(f"(?:{source})" for source in sources), options)
+    except re2.error:
+        return None
 
 
 def compiled(owner: str, rules: Any) -> list[CompiledRule]:
