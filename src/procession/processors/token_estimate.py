@@ -78,7 +78,7 @@ def estimate_tokens(text: str) -> float:
 def _cost_of_word(word: str) -> float:
     parts = _CASES.findall(word)
     # Where the case changes a token may end, so that more of them are needed than letters tell.
-    return sum(map(_part, parts)) + 0.3 * (len(parts) - 1)
+    return sum(map(_part, parts)) + 0.4 * (len(parts) - 1)
 
 
 def _cost(piece: str) -> float:
@@ -110,7 +110,7 @@ def _part(part: str) -> float:
     if part[1:] != small[1:]:  # capitals
         if length == 2:
             return 1.75
-        return 0.6 + (0.4 if small in words else 0.75) * length
+        return 0.6 + (0.4 if small in words else 0.85) * length
     if length == 2:
         return 1.0 if small in _SHORT else 1.75
     if small in words:
@@ -129,7 +129,7 @@ def _blank(piece: str) -> float:
         if character == " ":
             tokens += 1 + length // 40
         else:
-            tokens += 1 + length // 12 if character in "\n\t" else length
+            tokens += 1 + (length + 1) // 12 if character in "\n\t" else length
     return tokens
 
 
@@ -141,7 +141,7 @@ def _signs(piece: str) -> float:
         if length == 1:
             tokens += 1
         elif run[0][0] in _DRAWN:
-            tokens += 1 if length == 2 else 1.5 + length / 12
+            tokens += 1 if length == 2 else 2 + length / 12
         else:
             tokens += 0.3 + 0.8 * length
     return tokens

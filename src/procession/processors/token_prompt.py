@@ -43,12 +43,12 @@ class PromptLimit:
             return None
         said = (m.text for m in args.message_list.get.all.db() if m.role == "user")
         asked = newest_question(prompt, said)
-        required = [unit for unit in units if asked in unit.places]
+        required = [unit for unit in units if asked in unit.places] or units[-1:]
         kept = self._kept(args, fixed, units, required)
         if asked is not None:
             self._tell_cut(args.state, units, kept, asked)
         left = self.limit - fixed - sum(unit.tokens for unit in kept)
-        made = kept_prompt(prompt, units, kept, left, tokens.entry(LEAD))
+        made = kept_prompt(prompt, kept, left, tokens.entry(LEAD))
         return ProcessLLMRequestResult(prompt=made)
 
     def messages(self, args: ProcessInputStepArgs, tokens: Tokens) -> list[Message] | None:
@@ -66,7 +66,7 @@ class PromptLimit:
             unit
             for unit, message in zip(units, messages, strict=True)
             if unit.places[0] == asked or message.id in under_way
-        ]
+        ] or units[-1:]
         kept = self._kept(args, fixed, units, required)
         return [messages[unit.places[0]] for unit in kept]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import warnings
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
@@ -92,10 +93,13 @@ def text_counter(name: str | None) -> TextCounter:
     if name not in _ENCODINGS:
         return ESTIMATE
     try:
-        library: Any = import_module("bpe_openai")
+        with warnings.catch_warnings():
+            # It reads its files in a way that Python 3.11 and 3.12 warn of, and later ones do not.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            library: Any = import_module("bpe_openai")
+            return _Encoded(library.get_encoding(_ENCODINGS[name]))
     except ImportError:
         return ESTIMATE
-    return _Encoded(library.get_encoding(_ENCODINGS[name]))
 
 
 class ChosenCounter:
@@ -107,10 +111,11 @@ class ChosenCounter:
 
     def __init__(self, encoding: Any = None) -> None:
         self._fixed: TextCounter | None = None
-        if callable(getattr(encoding, "encode", None)):
+        if isinstance(encoding, str):
+            if encoding in _ENCODINGS:
+                self._fixed = text_counter(encoding)
+        elif callable(getattr(encoding, "encode", None)):
             self._fixed = _Given(encoding)
-        elif isinstance(encoding, str) and encoding in _ENCODINGS:
-            self._fixed = text_counter(encoding)
 
     @property
     def without_model(self) -> TextCounter:

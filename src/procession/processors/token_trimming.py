@@ -108,30 +108,26 @@ def kept_units(
     return [unit for unit in units if id(unit) in kept]
 
 
-def kept_prompt(
-    prompt: Sequence[Entry], units: Sequence[Unit], kept: Sequence[Unit], left: int, lead: int
-) -> list[Entry]:
+def kept_prompt(prompt: Sequence[Entry], kept: Sequence[Unit], left: int, lead: int) -> list[Entry]:
     """The prompt of the system messages and the units kept; it begins with a user's entry.
 
-    `left` is what remains of the budget; where `lead`, the cost of `LEAD`, is more, answers at the
-    beginning go until a question stands there.
+    `left` is what remains of the budget. Where `lead`, the cost of `LEAD`, is more, what stands at
+    the beginning goes until there is room, or a question.
     """
-    places = sorted(place for unit in kept for place in unit.places)
-    begins = prompt[places[0]]["role"] == "user" if places else True
-    if not begins and lead > left:
-        gone: set[int] = set()
-        for place in places:
-            if prompt[place]["role"] == "user":
-                break
-            gone.update(next(unit.places for unit in units if place in unit.places))
-        places = [place for place in places if place not in gone]
-        begins = True
-    chosen = set(places)
+    units = sorted(kept, key=lambda unit: unit.places[0])
+    begun = False
+    while not begun and prompt[units[0].places[0]]["role"] != "user" and lead > left:
+        begun = len(units) == 1  # as it is, for want of anything else
+        if not begun:
+            left += units.pop(0).tokens
+    chosen = {place for unit in units for place in unit.places}
     made: list[Entry] = []
     for place, entry in enumerate(prompt):
-        if entry["role"] == "system" or place in chosen:
-            if not begins and entry["role"] != "system":
+        if entry["role"] == "system":
+            made.append(entry)
+        elif place in chosen:
+            if not begun and entry["role"] != "user":
                 made.append(LEAD)
-                begins = True
+            begun = True
             made.append(entry)
     return made
