@@ -14,7 +14,7 @@ from ..hold import Unit
 from .judge import Judge
 from .option_checks import callback, flag, names, number, one_of, whole
 from .pii_found import Finding, PIIDetection, PIIDetectionEvent, PIIDetectionResult, categories_of
-from .pii_verdict import in_parts, schema_of, task_of, within
+from .pii_verdict import accepted, in_parts, schema_of, task_of, within
 from .sightings import Place, Sighting
 from .text_guard import INPUT, STREAM, TextGuard
 
@@ -130,7 +130,8 @@ class PIIDetector(TextGuard[Finding]):
         judge = Judge(
             _OWNER,
             task=_text(instructions) or task_of(asked, redacts=redacts),
-            schema=schema_of(redacts=redacts),
+            schema=schema_of(asked, redacts=redacts),
+            accepts=accepted(),
             model=None if model is False else model,
             error_strategy=error_strategy,
             provider_options=provider_options,

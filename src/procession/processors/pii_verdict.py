@@ -10,7 +10,7 @@ from .pii_found import Finding
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-__all__ = ["in_parts", "schema_of", "task_of", "within"]
+__all__ = ["accepted", "in_parts", "schema_of", "task_of", "within"]
 
 _log = logging.getLogger("procession")
 
@@ -21,7 +21,7 @@ MEANINGS = {
 }
 
 
-def task_of(types: Collection[str], *, redacts: bool) -> str:
+def task_of(types: Sequence[str], *, redacts: bool) -> str:
     """The system text for a judge (B-020)."""
     listed = "\n".join(
         f"- {kind}: {MEANINGS[kind]}" if kind in MEANINGS else f"- {kind}" for kind in types
@@ -44,25 +44,33 @@ def task_of(types: Collection[str], *, redacts: bool) -> str:
     )
 
 
-def schema_of(*, redacts: bool) -> dict[str, Any]:
-    """The JSON Schema of an answer (B-120, B-029)."""
+def schema_of(types: Sequence[str], *, redacts: bool) -> dict[str, Any]:
+    """The JSON Schema that the judge is asked to keep to (B-120, B-029)."""
+    asked = _schema({"type": "string", "enum": list(types)})
+    if redacts:
+        asked["properties"]["redacted_content"] = {"type": ["string", "null"]}
+        asked["required"].append("redacted_content")
+    return asked
+
+
+def accepted() -> dict[str, Any]:
+    """What is taken for an answer: types that nobody asked for are no failure (B-030), nor is a
+    text that was not rewritten.
+    """
+    taken = _schema({"type": "string"})
+    taken["properties"]["redacted_content"] = {"type": ["string", "null"]}
+    return taken
+
+
+def _schema(kind: dict[str, Any]) -> dict[str, Any]:
     share = {"type": "number", "minimum": 0, "maximum": 1}
     place = {"type": ["integer", "null"]}
-    properties: dict[str, Any] = {
-        "categories": _list_of({"type": {"type": "string"}, "score": share}),
-        "detections": _list_of(
-            {
-                "type": {"type": "string"},
-                "value": {"type": "string"},
-                "confidence": share,
-                "start": place,
-                "end": place,
-            }
-        ),
+    value = {"value": {"type": "string"}, "confidence": share, "start": place, "end": place}
+    properties = {
+        "categories": _list_of({"type": kind, "score": share}),
+        "detections": _list_of({"type": kind, **value}),
     }
-    if redacts:
-        properties["redacted_content"] = {"type": ["string", "null"]}
-    return {"type": "object", "properties": properties, "required": ["categories", "detections"]}
+    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 def _list_of(properties: dict[str, Any]) -> dict[str, Any]:
