@@ -6,11 +6,12 @@ import asyncio
 import gc
 import subprocess
 import sys
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from procession import Agent
+from procession import Agent, APICallError
 from procession.models import keeping
 from procession.models.openai import OpenAIChatModel
 
@@ -107,6 +108,22 @@ async def test_a_model_that_is_dropped_closes_its_connections(answering: Provide
         await asyncio.wait_for(answering.hung_up.wait(), 5)
         answering.hung_up.clear()
     assert keeping._kept == set()
+
+
+def test_a_model_that_is_used_in_many_loops_holds_on_to_the_last_one_only() -> None:
+    """Nothing piles up with each `asyncio.run`: no loop, no client, nothing to close them."""
+    model = OpenAIChatModel("x", base_url="http://127.0.0.1:9/v1", api_key="example-key-0001")
+    loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()
+
+    async def ask() -> None:
+        loops.add(asyncio.get_running_loop())
+        with pytest.raises(APICallError):
+            await Agent(id="a", model=model).generate("Hi")
+
+    for _ in range(4):
+        asyncio.run(ask())
+    gc.collect()
+    assert len(loops) <= 1
 
 
 async def test_closing_is_done_once(answering: Provider) -> None:

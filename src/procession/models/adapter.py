@@ -11,7 +11,6 @@ import asyncio
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
-from weakref import WeakKeyDictionary
 
 import httpx2
 import msgspec
@@ -20,7 +19,7 @@ from ..aio import Within, begin
 from ..chunks import Chunk, ModelStartPayload
 from ..records import clean_text
 from .call_errors import broken_off, conceal, cut_short, public_headers, wrong_answer
-from .keeping import Kept, keep
+from .keeping import PerLoop
 from .sse import EventReader
 from .whole import WholeBlocks
 
@@ -68,8 +67,7 @@ class StreamedModel(ABC):
         self._provider = provider
         self._given_client = given_client
         # A pool belongs to the event loop that opened its connections.
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[Any, Kept]]
-        self._clients = WeakKeyDictionary()
+        self._clients: PerLoop[Any] = PerLoop()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._model_id!r}, provider={self._provider!r})"
@@ -86,9 +84,7 @@ class StreamedModel(ABC):
 
     async def aclose(self) -> None:
         """Close the connections that this model opened in the running event loop."""
-        _, kept = self._clients.pop(asyncio.get_running_loop(), (None, None))
-        if kept is not None:
-            await kept.aclose()
+        await self._clients.aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[list[Chunk], None]:
         """Ask the model; one list of chunks for each read that completed any.
@@ -156,11 +152,10 @@ class StreamedModel(ABC):
     def _client(self) -> Any:
         if self._given_client is not None:
             return self._given_client
-        loop = asyncio.get_running_loop()
-        client, _ = self._clients.get(loop, (None, None))
+        client = self._clients.get()
         if client is None:
             client = self._new_client()
-            self._clients[loop] = client, keep(self, self._closing(client))
+            self._clients.put(self, client, self._closing(client))
         return client
 
     async def _is_framed(self, response: httpx2.Response) -> bool:

@@ -25,7 +25,7 @@ from .bridge_events import BridgeEvents
 from .bridge_prompt import messages_of
 from .bridge_settings import settings_of
 from .call_errors import cut_short
-from .keeping import Kept, keep
+from .keeping import PerLoop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -49,7 +49,7 @@ class BridgedModel:
         self.model = model
         """The model that is asked."""
         self._settings = dict(settings or {})
-        self._entered: WeakKeyDictionary[asyncio.AbstractEventLoop, Kept] = WeakKeyDictionary()
+        self._entered: PerLoop[bool] = PerLoop()
         self._entering: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
         self._entering = WeakKeyDictionary()
 
@@ -68,9 +68,7 @@ class BridgedModel:
 
     async def aclose(self) -> None:
         """Close the connections that were opened in the running event loop."""
-        kept = self._entered.pop(asyncio.get_running_loop(), None)
-        if kept is not None:
-            await kept.aclose()
+        await self._entered.aclose()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[list[Chunk], None]:
         """Ask the model; one list of chunks for each event that brings any.
@@ -108,14 +106,12 @@ class BridgedModel:
 
     async def _enter(self) -> None:
         """Let the model make its client for this event loop, once, and close it in the end."""
-        loop = asyncio.get_running_loop()
-        if loop in self._entered:
+        if self._entered.get():
             return
-        async with self._entering.setdefault(loop, asyncio.Lock()):
-            if loop not in self._entered:
+        async with self._entering.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            if not self._entered.get():
                 await self.model.__aenter__()
-                leave = partial(self.model.__aexit__, None, None, None)
-                self._entered[loop] = keep(self, leave)
+                self._entered.put(self, True, partial(self.model.__aexit__, None, None, None))
 
 
 def _parameters(model: Model, request: ModelRequest) -> ModelRequestParameters:
