@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procession import Agent
+from procession import AbortController, Agent
 from procession.hold import Pattern
 from procession.processors.regex_filter import RegexFilterProcessor
 from procession.processors.regex_rules import CompiledRule, RegexRule, RuleSet
@@ -257,6 +258,51 @@ async def test_generate_is_stream(strategy: str) -> None:
         expected = "a [S] b [K]" if strategy == "redact" else ""
         assert text == steps[-1].text == expected
         assert "".join(m.text for m in messages if m.role == "assistant") == expected
+
+
+async def test_a_rejected_attempt_leaves_nothing_behind() -> None:
+    """What was held back of it is gone; the next one is counted from its own beginning."""
+    guard = filter_of("redact", RULES[0])()
+    told: list[Any] = []
+    guard.on_violation = told.append
+
+    class Once:
+        id = "once"
+
+        def process_output_step(self, args: Any) -> None:
+            if not args.retry_count:
+                args.abort("again", retry=True)
+
+    model = ScriptedModel([answer("first s123 s4"), answer("b s1", "23")])
+    agent = Agent(id="a", model=model, output_processors=[guard, Once()], max_processor_retries=1)
+    out = await agent.generate("go")
+    assert out.text == out.messages[-1].text == "b [S]"
+    assert [v.detail["redactions"][0]["index"] for v in told] == [6, 2]
+
+
+async def test_runs_at_the_same_time_share_nothing() -> None:
+    """One filter serves many runs."""
+    guard = filter_of("redact", RULES[0])()
+    models = [ScriptedModel([answer(*f"{i} s12{i} s")]) for i in range(4)]
+    agents = [Agent(id="a", model=model, output_processors=[guard]) for model in models]
+    outs = await asyncio.gather(*(agent.generate("go") for agent in agents))
+    assert [out.text for out in outs] == [f"{i} [S] s" for i in range(4)]
+
+
+@with_every_strategy
+async def test_a_stopped_run_lets_go_of_nothing(strategy: str) -> None:
+    """G-A: half a match stays held back when the caller stops."""
+    controller = AbortController()
+    guard = filter_of(strategy, RULES[0])()
+    model = PlayedModel([said("a s12", "3")], hang_at=2)
+    agent = Agent(id="a", model=model, output_processors=[guard])
+    run = await agent.stream("go", abort_signal=controller.signal)
+    text = ""
+    async for chunk in run.full_stream:
+        if chunk.type == "text-delta":
+            text += chunk.payload.text
+            controller.abort()
+    assert text == "a "
 
 
 # ── the reports ────────────────────────────────────────────────────────────────────────────────
