@@ -27,7 +27,7 @@ from ..run import Run
 from ..tools import tool_map
 from ..waiting import fingerprint
 from .closing import blocked_in_input, settle
-from .interruption import Interruption
+from .interruption import Interrupted, Interruption
 from .loop import Loop
 from .pipeline import Chain, Link, Pipeline, fold, verdict_in
 from .response import find_call
@@ -170,6 +170,8 @@ async def _process_input(run: RunState) -> None:
         await fold(run, run.pipeline.process_input, args, apply_messages)
     except TripWire as wire:
         blocked_in_input(run, wire)
+    except Interrupted:
+        pass  # the caller's signal has fired: the loop hears it before anything else
 
 
 def _identity(options: Mapping[str, Any]) -> tuple[RequestContext, str | None, str | None]:
