@@ -19,7 +19,7 @@ PATIENT = 0.02
 
 IMAGE = {"type": "file", "mimeType": "image/png", "data": "aGk="}
 MIXED = (
-    "Voilà l'été – « déjà ». Größe und Straße! 你好,世界。“引号”!안녕하세요, 세계. "
+    "Voilà l'été : « déjà ». Größe und Straße! 你好,世界。“引号”!안녕하세요, 세계. "
     "こんにちは、世界。مرحبا بالعالم؟ नमस्ते दुनिया। \U0001f469\u200d\U0001f4bb e\u0301"
 )
 CODE = "```python\nif x < 1:\n\tprint('«é»')  # \u2026\n```\n"

@@ -23,6 +23,7 @@ from .pii_found import (
     PIIDetectionEvent,
     PIIDetectionResult,
 )
+from .prompt_scrubber import SystemPromptScrubber
 from .provider_history import ProviderHistoryCompat
 from .regex_filter import RegexFilterProcessor
 from .regex_rules import RegexRule
@@ -60,6 +61,7 @@ __all__ = [
     "RulePrompt",
     "StreamErrorRetryProcessor",
     "StructuredOutputProcessor",
+    "SystemPromptScrubber",
     "TokenCostControl",
     "TokenLimiter",
     "TokenLimiterProcessor",
