@@ -79,6 +79,25 @@ async def test_a_blocked_turn_does_not_trip_the_next_one() -> None:
     assert (await agent.generate("hello")).text == "ok"
 
 
+def test_what_is_remembered_is_redacted_in_place_of_blocking() -> None:
+    """G-C4: it was stored before, so that each later request would be blocked for it, for good.
+
+    It does not reach the model all the same, and it is told; what is new still blocks.
+    """
+    told: list[ProcessorViolation] = []
+    filter_ = guard(told=told)
+    args = hook_args(ProcessInputArgs, messages="clean")
+    args.message_list.add({"id": "old", "role": "assistant", "content": "it is s123"}, "memory")
+    args.shown = args.message_list.shown()
+    assert sorted(made.text for made in filter_.process_input(args)) == ["clean", "it is [S]"]
+    assert [(v.detail["strategy"], v.detail["message_id"]) for v in told] == [("redact", "old")]
+    args.message_list.add("now s456", "input")
+    args.shown = args.message_list.shown()
+    with pytest.raises(TripWire) as tripped:
+        filter_.process_input(args)
+    assert tripped.value.metadata["matches"][0]["index"] == 4
+
+
 # ── redact ─────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -250,7 +250,7 @@ class PIIDetector(TextGuard[Finding]):
         """Which types were found where, and how many values (B-007)."""
         return {
             "processor_id": self.id,
-            "strategy": self.strategy,
+            "strategy": self.strategy_at(place),
             **place.named(),
             "types": _types_in(sightings),
             "count": _count(sightings),
@@ -268,7 +268,7 @@ class PIIDetector(TextGuard[Finding]):
         flagged = any(sighting.regions for sighting in seen)
         result = PIIDetectionResult(categories_of(_found_in(seen)), detections)
         text = _GAP.join(sighting.text for sighting in seen)
-        applied = self.strategy if flagged else "none"
+        applied = self.strategy_at(place) if flagged else "none"
         return self.tell("on_detection", PIIDetectionEvent(result, text, flagged, applied))
 
     def _detections(self, sighting: Sighting[Finding], begin: int) -> list[PIIDetection]:

@@ -116,7 +116,7 @@ class RegexFilterProcessor(TextGuard[Hit]):
 
     def detail(self, place: Place, sightings: Sequence[Sighting[Hit]]) -> dict[str, Any]:
         """What was matched where, and replaced by what (B-235)."""
-        named = {"strategy": self.strategy, **place.named()}
+        named = {"strategy": self.strategy_at(place), **place.named()}
         if self.strategy == "warn":
             return {**named, "matches": _matches(sightings)}
         return {

@@ -24,6 +24,8 @@ class Place(Struct, frozen=True):
     phase: str
     message_id: str | None = None
     part_index: int | None = None
+    is_remembered: bool = False
+    """Whether it was stored before this request, so that to refuse this one would mend nothing."""
 
     def named(self) -> dict[str, Any]:
         """The keys of a violation's detail that say so."""

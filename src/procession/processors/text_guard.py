@@ -12,6 +12,8 @@ from bisect import bisect_right
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from ..chunks import BlockPayload
 from ..errors import TripWire
 from .builtin import BuiltIn
@@ -143,7 +145,9 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
             Sighting(leaf.text, _unsettled(merged(there), settled.get(leaf.text, ())))
             for leaf, there in zip(leaves, found, strict=True)
         ]
-        waiting = self.noticed(Place(phase, message.id), seen)
+        is_remembered = phase == INPUT and self._is_remembered(args, message, seen)
+        place = Place(phase, message.id, is_remembered=is_remembered)
+        waiting = self.noticed(place, seen)
         if waiting is not None:
             yield waiting
         if not any(sighting.regions for sighting in seen):
@@ -151,10 +155,11 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         for part, group in self.apart(leaves):
             together = [seen[i] for i in group if seen[i].regions]
             if together:
-                yield from self._tell(args.abort, Place(phase, message.id, part), together)
-        if self.strategy == "filter":
+                yield from self._tell(args.abort, replace(place, part_index=part), together)
+        strategy = self.strategy_at(place)
+        if strategy == "filter":
             return None
-        if self.strategy != "redact":
+        if strategy != "redact":
             return message
         texts = [replaced(sight.text, sight.regions, self.replacement) for sight in seen]
         said = [number for number, leaf in enumerate(leaves) if leaf.is_said]
@@ -166,6 +171,16 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
 
         return with_leaves(message, iter(texts), change_flat, results=whole)
 
+    def strategy_at(self, place: Place) -> str:
+        """What is done there. Under `block` what is remembered is redacted: it would block each
+        later request as well, and nobody could do anything about it (G-C4)."""
+        return "redact" if self.strategy == "block" and place.is_remembered else self.strategy
+
+    def _is_remembered(self, args: Any, message: Message, seen: Sequence[Sighting[F]]) -> bool:
+        if self.strategy != "block" or not any(sighting.regions for sighting in seen):
+            return False
+        return args.message_list.source_of(message.id) == "memory"
+
     def regions(self, text: str) -> list[Region[F]]:
         """What is found in a text that stands alone."""
         return merged(self.find(text))
@@ -175,7 +190,7 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         return replaced(text, self.regions(text), self.replacement)
 
     def _tell(self, abort: _Abort, place: Place, seen: Sequence[Sighting[F]]) -> Work[None]:
-        if self.strategy == "block":
+        if self.strategy_at(place) == "block":
             abort(self.reason(seen), metadata=self.block_metadata(place, seen))
         waiting = self._report(place, seen)
         if waiting is not None:
