@@ -32,7 +32,7 @@ RULES: dict[str, list[Any]] = {
     "deltas": [Unit("delta"), Literals("secret")],
 }
 WORDS = [
-    "secret", "sec", "ret", "sec-ret", "SECRET", "token", "toke", "1234-56", "1234", "5", "-56",
+    "secret", "sec", "ret", "sec-ret", "SECRET", "token", "secre", "1234-56", "1234", "5", "-56",
     "bob@home.com", "bob@", "home.com", " ", ". ", "\n", "x1", "ret7", "é漢", "😀!", "é", "And",
     "secret. And", '"', "\\", "\t",
 ]  # fmt: skip

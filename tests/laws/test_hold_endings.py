@@ -266,3 +266,25 @@ async def test_arguments_that_a_hook_rewrites_are_those_of_the_tool(position: in
     model = PlayedModel([parts, [*said("ok"), end()]])
     await agent_with(model, tools=[tool(noting)], **hooks).generate("go")
     assert ran == ["other secret"]
+
+
+async def test_an_approved_call_runs_with_what_the_model_asked_for() -> None:
+    """R-570: who approves sees what the guard lets them see; the run goes on as without it."""
+    ran: list[str] = []
+
+    @tool(require_approval=True)
+    async def noting(value: str = "") -> str:
+        """Note what comes."""
+        ran.append(value)
+        return "done"
+
+    parts = [call("noting", json.dumps({"value": "a secret"})), end("tool-calls")]
+    hooks = {"input_processors": [], "output_processors": [guard([Literals("secret")])]}
+    agent = agent_with(PlayedModel([parts, [*said("ok"), end()]]), tools=[noting], **hooks)
+    run = await agent.stream("go")
+    chunks = [chunk async for chunk in run]
+    assert chunks[-1].type == "tool-call-approval"
+    assert chunks[-1].payload.args == {"value": "a ######"}
+    continued = await agent.approve_tool_call(run.run_id, "c1")
+    assert await continued.text == "ok"
+    assert ran == ["a secret"]

@@ -10,24 +10,24 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from ..chunks import Chunk, payload_from_json
 from ..errors import ProcessorError
 from ..hold import WITHHELD, Held
 from ..policy import Aside, GuardedFlush, guarded_hook
 from ..processor import ProcessOutputStreamArgs
-from ..records import Record
 from .flushing import Flush
 from .mending import mend_edited, mend_returned
 from .pipeline import failed
+from .stream_parts import StreamParts, frozen_chunk
 from .tracks import ChunkTrack
 from .turns import IDLE, Turns
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable, Sequence
 
     from .pipeline import Link
     from .run_state import RunState
@@ -53,28 +53,6 @@ _NOTHING = Chunk("")
 """What a chunk that is let go takes the place of."""
 PENDING: Any = object()
 """What `Gate.ask` returns when there is something to wait for."""
-
-
-class StreamParts(Sequence[Chunk]):
-    """`stream_parts`: one growing list, shared by all processors, that cannot be written to."""
-
-    __slots__ = ("_chunks",)
-
-    def __init__(self, chunks: list[Chunk]) -> None:
-        self._chunks = chunks
-
-    @overload
-    def __getitem__(self, index: int) -> Chunk: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Chunk]: ...
-    def __getitem__(self, index: int | slice) -> Chunk | list[Chunk]:
-        return self._chunks[index]
-
-    def __len__(self) -> int:
-        return len(self._chunks)
-
-    def __iter__(self) -> Iterator[Chunk]:
-        return iter(self._chunks)
 
 
 class _Post:
@@ -223,7 +201,7 @@ class Gate:
         if self.turns.at != IDLE or run.retry_count != self._attempt or run.halt is not None:
             return PENDING
         if self._keeps_parts:
-            self.seen.append(_frozen(chunk))
+            self.seen.append(frozen_chunk(chunk))
         for post in self._posts:
             args = post.args
             args.part = chunk
@@ -302,7 +280,7 @@ class Gate:
     def _note(self, chunk: Chunk) -> None:
         """A chunk enters the chain."""
         if self._keeps_parts:
-            self.seen.append(_frozen(chunk))
+            self.seen.append(frozen_chunk(chunk))
         if self._run.retry_count != self._attempt:
             self._attempt = self._run.retry_count
             for post in self._posts:
@@ -505,15 +483,3 @@ class _Raised:
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
-
-
-def _frozen(chunk: Chunk) -> Chunk:
-    """The chunk as it is now: processors may change the one they are handed in place."""
-    kept = _copied(chunk)
-    if kept.payload is not None:
-        kept.payload = _copied(kept.payload)
-    return kept
-
-
-# What `copy.copy` would call after looking for it; the look-up costs more than the copy.
-_copied: Callable[[Any], Any] = getattr(Record, "__copy__")  # noqa: B009
