@@ -97,7 +97,7 @@ class ModelCall(Struct, frozen=True, kw_only=True):
 
     `usage` is the provider's word; it is empty when the call failed or was cut off before that.
     `prompt` is what was sent, to read only; `text` is what had come of the answer, thoughts
-    included, as it was let through. `answered` tells whether the provider accepted the call,
+    included. `answered` tells whether the provider accepted the call,
     `from_cache` that no provider was asked. `id` differs from that of any other call.
     """
 

@@ -81,9 +81,10 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
         except Exception as error:
             pause = _pause_after(run, step, retries, error, read)
         finally:
+            unread: Sequence[Chunk] = () if stop.waiting else read
             stop.waiting = False
             await _close(source)
-            report_call(run, step, perf_counter() - started)
+            report_call(run, step, perf_counter() - started, unread)
         if pause is None:
             break
         stop.waiting = True

@@ -14,7 +14,7 @@ from ..results import ModelCall, ResponseInfo, StepResult, Tripwire
 from .answer import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ..chunks import Chunk
     from ..conversation.sequence import ResponseMark
@@ -229,20 +229,27 @@ class Step:
             ui_messages=[],
         )
 
-    def tell_listeners(self, run: RunState) -> None:
-        """A call of the model is over (`on_model_call`)."""
-        thoughts = [chunk.payload.text for chunk in self.answer.reasoning()]
+    def tell_listeners(self, run: RunState, unread: Iterable[Chunk]) -> None:
+        """A call of the model is over (`on_model_call`); of `unread` a part was not taken in."""
+        usage = self.answer.usage
+        said = [chunk.payload.text for chunk in self.answer.reasoning()]
+        said.append(self.answer.text())
+        for chunk in unread:
+            if chunk.type == "finish":
+                usage = chunk.payload.output.usage
+            elif chunk.type in ("text-delta", "reasoning-delta"):
+                said.append(chunk.payload.text)
         call = ModelCall(
             id=new_id(),
             run_id=run.run_id,
             step_number=self.number,
             provider=self.provider,
             model_id=self.model_id,
-            usage=self.answer.usage,
+            usage=usage,
             answered=self.started,
             from_cache=self.from_cache,
             prompt=self.prompt,
-            text="".join([*thoughts, self.answer.text()]),
+            text="".join(said),
         )
         for tell in self.listeners:
             try:

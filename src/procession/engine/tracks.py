@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ..spans import Span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from ..chunks import Chunk
 
     from .run_state import RunState
     from .step import Step
@@ -74,12 +76,14 @@ def _content(chunk: Any) -> tuple[Any, ...]:
     return (getattr(chunk, "type", None), copy(getattr(chunk, "payload", None)))
 
 
-def report_call(run: RunState, step: Step, seconds: float) -> None:
+def report_call(run: RunState, step: Step, seconds: float, unread: Sequence[Chunk]) -> None:
     """Tell of a model call that is over: whoever has asked for it, and the observer, if any, who
     hears as well what processors did with the answer.
+
+    `unread` is the last read, where a hook would not let all of it be taken in.
     """
     if step.listeners:
-        step.tell_listeners(run)
+        step.tell_listeners(run, unread)
     if run.observer is None:
         return
     run.observer.span(
