@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..chunks import Chunk
-
     from .run_state import RunState
     from .step import Step
 
