@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +46,7 @@ VALUES = [
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.abc-def_ghi",
     "AB 12 34 56 C",
     "2 94 03 75 120 005 91",
-    "1 85 05 2A 006 084 91",
+    "1 85 05 2A 006 084 35",
     "36 574 261 809",
     "54362315 K",
     "971013 - 9019902",
@@ -138,6 +139,16 @@ def test_single_characters_find_the_same(text: str) -> None:
     """G-A: the finest cutting."""
     text = text[:300]
     check(text, range(1, len(text)), whole(text))
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_value_is_never_cut(value: str) -> None:
+    """G-A, B-134: one cut, at each place of each value; and each value is one."""
+    text = f"so {value} it"
+    expected = whole(text)
+    assert expected
+    for end in range(1, len(text)):
+        check(text, [end], expected)
 
 
 @settings(deadline=None, max_examples=50)

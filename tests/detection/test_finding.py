@@ -148,7 +148,7 @@ UNLIKE = [
     "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNb",  # the checksum
     "0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",  # EIP-55
     "000-12-3456 and 666-12-3456",  # never given out
-    "390.533.447-06 and 54362315A and 971013-9019903",
+    "390.533.447-06 and 54362315A and 971313-1019902",
     "std::vector<int> a::b, lodash@4.17.21, git@github.com:x/y.git, @handle",
     "call foo(1, 2) and f(x) = 3; the order 1234567890123 of 2024",
     "sk-ing, risk-averse, task-oriented-programming; eyJust",

@@ -59,7 +59,7 @@ PROSE = re.compile(
     re.VERBOSE,
 )
 """Group 1: words that need no second look, in which every value would be too short, with what
-separates them; it ends where a value may begin. Group 2: what follows of a token of plain letters."""
+separates them; it ends where a value may begin. Group 2: what follows, up to the next space."""
 
 LAST_SPACE = re.compile(r".*\s", re.DOTALL)
 ENDLESS = re.compile(r"(?<!\S)\S{257}")

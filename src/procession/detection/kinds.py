@@ -82,7 +82,7 @@ LEAST: dict[str, tuple[int, int]] = {
     "uuid": (36, 0),
     "ip-address": (3, 1),
     "iban": (15, 4),
-    "credit-card": (13, 13),
+    "credit-card": (12, 12),
     "crypto-wallet": (14, 1),
     "it-cf": (16, 0),
     "in-pan": (10, 4),

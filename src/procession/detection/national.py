@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import date
+from typing import TYPE_CHECKING, NamedTuple
 
 from .extras import library
 
@@ -44,6 +45,10 @@ def groups(separator: str, *sizes: int) -> str:
     return separator.join(f"[0-9]{{{size}}}" for size in sizes)
 
 
+NIR_FORM = (
+    r"{}[0-9]{{2}}[ \t.]?[0-9]{{2}}[ \t.]?(?:[0-9]{{2}}|2[ABab])[ \t.]?[0-9]{{3}}"
+    r"[ \t.]?[0-9]{{3}}[ \t./-]?[0-9]{{2}}"
+)
 NATIONAL_IDS: dict[str, NationalId] = {
     "ssn": NationalId(
         "us.ssn",
@@ -87,11 +92,8 @@ NATIONAL_IDS: dict[str, NationalId] = {
         "fr.nir",
         r"nir\b|s[eé]cu|sociale|insee",
         (
-            Form(
-                r"[1-478][ \t.]?[0-9]{2}[ \t.]?[0-9]{2}[ \t.]?(?:[0-9]{2}|2[ABab])[ \t.]?[0-9]{3}"
-                r"[ \t.]?[0-9]{3}[ \t./-]?[0-9]{2}",
-                1.0,
-            ),
+            Form(NIR_FORM.format(r"[12][ \t.]?"), 1.0),
+            Form(NIR_FORM.format(r"[3478][ \t.]?"), 1.0, words=True),
         ),
     ),
     "de-idnr": NationalId(
@@ -129,7 +131,7 @@ NATIONAL_IDS: dict[str, NationalId] = {
         ),
     ),
     "cn-ric": NationalId(
-        "cn.ric",
+        "cn",
         r"身份证|身分证|id",
         (
             Form(
@@ -139,7 +141,7 @@ NATIONAL_IDS: dict[str, NationalId] = {
         ),
     ),
     "kr-rrn": NationalId(
-        "kr.rrn",
+        "kr",
         r"주민|등록번호|rrn|resident registration",
         (
             Form(r"[0-9]{2}[01][0-9][0-3][0-9](?:-|[ \t]-[ \t])[0-9]{7}", 0.95),
@@ -191,10 +193,44 @@ NATIONAL_IDS: dict[str, NationalId] = {
 """By type id. `uk-nino` has no check digit: its letters are all there is to check."""
 
 
+def check_of(type_id: str) -> Callable[[str], bool] | None:
+    """What tells a right id of this type, without separators, from a wrong one."""
+    name = NATIONAL_IDS[type_id].module
+    if name == "cn":
+        return chinese(library("stdnum.iso7064.mod_11_2", type_id).is_valid)
+    if name == "kr":
+        return korean
+    return library(f"stdnum.{name}", type_id).is_valid if name else None
+
+
+def chinese(checked: Callable[[str], bool]) -> Callable[[str], bool]:
+    """A day of birth and the check character. Districts come and go, so they are not asked for."""
+    return lambda number: is_day(number[6:14]) and checked(number.upper())
+
+
+def korean(number: str) -> bool:
+    """A day of birth, and the century that goes with it. Numbers given out since October 2020 have
+    no check digit."""
+    return is_day(CENTURIES[int(number[6])] + number[:6])
+
+
+CENTURIES = ("18", "19", "19", "20", "20", "19", "19", "20", "20", "18")
+"""Of birth, by the seventh digit of a Korean number."""
+
+
+def is_day(digits: str) -> bool:
+    """Whether eight digits are a day: year, month, day."""
+    try:
+        date(int(digits[:4]), int(digits[4:6]), int(digits[6:8]))
+    except ValueError:
+        return False
+    return True
+
+
 def finder(type_id: str) -> Callable[[Scan], Iterator[Found]]:
     """What finds this id; loads the module that checks it."""
     entry = NATIONAL_IDS[type_id]
-    check: Any = library(f"stdnum.{entry.module}", type_id).is_valid if entry.module else None
+    check = check_of(type_id)
     words = re.compile(entry.words, re.IGNORECASE)
     forms = [(form, re.compile(f"{LEFT}(?=({form.pattern}){RIGHT})")) for form in entry.forms]
 

@@ -181,7 +181,7 @@ class PhoneFinder:
             for region, number in numbers
         ):
             return 0.95 if spoken else 0.8
-        possible = spoken and any(
+        possible = (spoken and len(digits) <= 12) and any(
             number and self._plans.is_possible_number(number) for _, number in numbers
         )
         return 0.7 if possible else 0.0
