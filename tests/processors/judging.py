@@ -149,6 +149,20 @@ async def judged_answer(processor: Any, pieces: Sequence[str], **options: Any) -
         return Seen([chunk async for chunk in run], run, model)
 
 
+class Remembers:
+    """Brings a message in from an earlier request."""
+
+    id = "remembers"
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+
+    def process_input(self, args: Any) -> None:
+        for number, text in enumerate(self.texts):
+            message = user(text, id=f"old-{number}")
+            args.message_list.add({**message, "createdAt": "2020-01-01T00:00:00Z"}, "memory")
+
+
 def user(*parts: Any, id: str = "m1") -> dict[str, Any]:
     """A message of the user, made of texts and other parts."""
     made = [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]

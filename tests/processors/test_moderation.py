@@ -15,6 +15,8 @@ from tests.processors.judging import (
     CODE,
     IMAGE,
     MIXED,
+    JudgeByText,
+    Remembers,
     Told,
     judged_input,
     user,
@@ -216,6 +218,20 @@ async def test_a_block_ends_the_chain() -> None:
     out = await agent.generate("hi")
     assert out.tripwire is not None
     assert judge.calls == []
+
+
+async def test_what_is_remembered_does_not_block_each_later_request() -> None:
+    """G-C4: it is left out instead; what is new is blocked as ever."""
+    told = Told()
+    judge = JudgeByText(lambda text: rated(hate=0.9) if "bad" in text else rated())
+    processor = ModerationProcessor(model=judge, on_violation=told)
+    model = ScriptedModel(["ok"])
+    agent = Agent(id="a", model=model, input_processors=[Remembers("bad", "good"), processor])
+    assert (await agent.generate("hi")).text == "ok"
+    users = [entry for entry in model.calls[0].prompt if entry["role"] == "user"]
+    assert [entry["content"][0]["text"] for entry in users] == ["good", "hi"]
+    assert [violation.detail["strategy"] for violation in told] == ["filter"]
+    assert (await agent.generate("bad as well")).tripwire is not None
 
 
 @pytest.mark.parametrize("strategy", ["block", "warn", "filter"])

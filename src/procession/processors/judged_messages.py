@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .message_text import texts_of
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ..messages import Message
 
-__all__ = ["one_by_one", "said_in"]
+__all__ = ["GAP", "is_remembered", "one_by_one", "said_in"]
 
 GAP = "\n"
 """What stands between the texts of one message when they are judged together."""
@@ -21,6 +21,12 @@ def said_in(message: Message) -> str:
     """All that a message says, in one text; an empty one when it says nothing (B-011)."""
     text = GAP.join(texts_of(message))
     return text if text.strip() else ""
+
+
+def is_remembered(args: Any, message: Message) -> bool:
+    """Whether it was stored before this request: to refuse this one would mend nothing, and each
+    later one would be refused as well (G-C4)."""
+    return any(known.id == message.id for known in args.message_list.get.remembered.db())
 
 
 async def one_by_one(

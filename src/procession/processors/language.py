@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..errors import InputError
 from .builtin import BuiltIn
 from .judge import Judge
-from .judged_messages import one_by_one
+from .judged_messages import is_remembered, one_by_one
 from .language_verdict import LanguageVerdict, schema_of, task_of
 from .languages import code_of, name_of, whole_of
 from .message_text import with_text
@@ -45,7 +45,7 @@ class LanguageDetector(BuiltIn):
     - `threshold`: a verdict of less confidence, 0 to 1, counts for nothing.
     - `strategy`: what becomes of a message in another language. `"detect"` only notes it,
       `"translate"` has it translated into the first target language, `"block"` aborts, `"warn"`
-      reports it.
+      reports it. What was remembered from earlier requests is never blocked.
     - `preserve_original`: whether the metadata of a translated message has the original text.
     - `min_text_length`: shorter texts are not judged, in characters.
     - `include_detection_details`: whether each verdict is logged, at level `INFO`, without the
@@ -131,7 +131,7 @@ class LanguageDetector(BuiltIn):
         if whole_of(code) in self._targets:
             return _noted(message, self._found(code, TARGET_CONFIDENCE, is_target=True))
         found = self._found(code, confidence, is_target=False)
-        if self.strategy == "detect":
+        if self.strategy == "detect" or (self.strategy == "block" and is_remembered(args, message)):
             return _noted(message, found)
         made = self._translated(message, text, verdict, found)
         if made is not None or self.strategy != "translate":

@@ -68,8 +68,9 @@ def code_of(language: str) -> str | None:
     """
     wanted = language.strip().casefold()
     found = _CODES.get(wanted)
-    if found is None and len(wanted) > 2:
-        found = _CODES.get(wanted.replace("_", "-").partition("-")[0])
+    if found is None:
+        code = wanted.replace("_", "-").partition("-")[0]
+        found = _CODES.get(code) if len(code) <= 3 else None
     return found
 
 

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..hold import Unit
 from .builtin import BuiltIn
 from .judge import Judge
-from .judged_messages import one_by_one
+from .judged_messages import is_remembered, one_by_one
 from .moderation_verdict import CATEGORIES, ModerationVerdict, accepted, schema_of, task_of
 from .option_checks import callback, flag, names, number, one_of, text_or_none, whole
 from .sightings import Place
@@ -42,7 +42,8 @@ class ModerationProcessor(BuiltIn):
     - `categories`: what to look for; without it the eleven usual ones.
     - `threshold`: from which score on a category counts, 0 to 1, inclusive.
     - `strategy`: `"block"` aborts and asks for no retry; `"filter"` removes the message, in a
-      stream the piece; `"warn"` lets it pass. Each is told to `on_violation`.
+      stream the piece; `"warn"` lets it pass. Each is told to `on_violation`. A message that was
+      remembered from earlier requests is removed under `"block"`: it would block all later ones.
     - `granularity`: how much of a stream is judged with one call: each `"delta"` as it comes, or a
       `"sentence"`, a `"part"`, a `"step"`, or at the `"end"` of a step all that was said in the
       run. Nothing leaves before it was judged. See `procession.hold.Unit`.
@@ -117,8 +118,12 @@ class ModerationProcessor(BuiltIn):
         async def check(message: Message, text: str) -> Message | None:
             if text in judged:
                 return message
-            keeps = await self._keeps(args, Place(phase, message.id), text)
-            return message if keeps else None
+            place = Place(phase, message.id)
+            remembered = (
+                self.strategy == "block" and phase == INPUT and is_remembered(args, message)
+            )
+            strategy = "filter" if remembered else self.strategy
+            return message if await self._keeps(args, place, text, strategy) else None
 
         return await one_by_one(args.messages, check, last_only=self.last_message_only)
 
@@ -136,7 +141,8 @@ class ModerationProcessor(BuiltIn):
     async def _piece(self, args: ProcessOutputStreamArgs[Any], piece: Piece) -> Chunk | None:
         part, so_far = args.part, self._so_far(args.state)
         context = piece.before or "".join(so_far.window)
-        if piece.text.strip() and not await self._keeps(args, Place(STREAM), context + piece.text):
+        said = context + piece.text
+        if piece.text.strip() and not await self._keeps(args, Place(STREAM), said, self.strategy):
             return None  # nobody gets it: it is no context of what comes next
         so_far.window.append(piece.text)
         return part
@@ -151,9 +157,9 @@ class ModerationProcessor(BuiltIn):
 
     # ── the verdict ────────────────────────────────────────────────────────────────────────────
 
-    async def _keeps(self, args: Any, place: Place, text: str) -> bool:
+    async def _keeps(self, args: Any, place: Place, text: str, strategy: str) -> bool:
         """Whether a text goes on; aborts when it is flagged and the strategy says so."""
-        about = {"processor_id": self.id, "strategy": self.strategy, **place.named()}
+        about = {"processor_id": self.id, "strategy": strategy, **place.named()}
         answer = await self._judge.ask(args, text, about)
         if answer is None:
             return True
@@ -166,14 +172,14 @@ class ModerationProcessor(BuiltIn):
         types = list(flagged)
         detail = {**about, "types": types, "categories": types, "scores": flagged}
         reason = verdict.reason_for(types, with_scores=self.include_scores)
-        if self.strategy == "block":
+        if strategy == "block":
             args.abort(reason, metadata=detail)
-        if self.strategy == "warn":
+        if strategy == "warn":
             _log.warning("%s, in %s: %s", self.id, place.phase, reason)
         waiting = self.report(reason, detail)
         if waiting is not None:
             await waiting
-        return self.strategy == "warn"
+        return strategy == "warn"
 
 
 class _SoFar:
