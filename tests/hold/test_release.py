@@ -31,6 +31,7 @@ WATCHES: list[Any] = [
     Pattern(r"\bab\b"),
     Pattern(r"a\b"),
     Pattern(r"a\Bb?"),
+    Pattern(r"a\B"),
     Pattern("^a"),
     Pattern("ab$"),
     Pattern("(?m)^a|b$"),
@@ -53,10 +54,11 @@ def spans(watch: Any, text: str) -> list[tuple[int, int]]:
 
 
 def spoilt(watch: Any, whole: str, point: int) -> list[int]:
-    """Where matches begin that a cut at `point` breaks, or makes by being an end."""
+    """Where matches begin that a cut at `point` breaks, hides, or makes by being an end."""
     matches = spans(watch, whole)
     broken = [begin for begin, end in matches if begin < point < end]
-    return broken + [span[0] for span in spans(watch, whole[:point]) if span not in matches]
+    before = {span for span in matches if span[1] <= point}
+    return broken + [span[0] for span in before ^ set(spans(watch, whole[:point]))]
 
 
 def furthest(watch: Any, text: str) -> int:

@@ -155,15 +155,15 @@ class Pattern:
         return not self._is_bounded and self._begun(1, data, begin, len(data))[0][0] >= 0
 
     def _cleanly(self, data: bytes, start: int, cut: int) -> int:
-        """A cut that makes no match of what is none: `\\bcat\\b` in "catalog", cut behind "cat"."""
+        """A cut that neither makes a match by being an end nor hides one: `\\bcat\\b` is not in
+        "catalog", cut behind "cat" or not.
+        """
         while cut > start:
-            spans = list(self._matches(data[:cut], start, cut))
-            if not spans or spans[-1][1] < cut:
+            whole = [span for span in self._matches(data, start, len(data)) if span[1] <= cut]
+            seen = list(self._matches(data[:cut], start, cut))
+            if whole == seen:
                 return cut
-            begin = spans[-1][0]
-            if self._match(1, data, begin, len(data))[0] == spans[-1]:
-                return cut
-            cut = begin
+            cut = min(begin for begin, _ in set(whole) ^ set(seen))
         return cut
 
 
