@@ -11,7 +11,7 @@ from ..processor import ProcessLLMRequestResult
 from .token_trimming import LEAD, Unit, kept_prompt, kept_units, newest_question, units_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ..message_list import MessageList
     from ..messages import Message
@@ -41,8 +41,7 @@ class PromptLimit:
         units = units_of(prompt, tokens.entry)
         if not self._is_too_long(args, fixed, units):
             return None
-        said = (m.text for m in args.message_list.get.all.db() if m.role == "user")
-        asked = newest_question(prompt, said)
+        asked = newest_question(prompt, _said_by_user(args.message_list))
         required = [unit for unit in units if asked in unit.places] or units[-1:]
         kept = self._kept(args, fixed, units, required)
         if asked is not None:
@@ -102,7 +101,8 @@ class PromptLimit:
         self, state: dict[str, Any], units: list[Unit], kept: list[Unit], asked: int
     ) -> None:
         """Say once in a run that the model does not see what it has asked tools for."""
-        gone = any(unit not in kept and unit.places[0] > asked for unit in units)
+        stays = set(map(id, kept))
+        gone = any(unit.places[0] > asked and id(unit) not in stays for unit in units)
         if gone and not state.get(_TOLD):
             state[_TOLD] = True
             _log.warning(
@@ -135,6 +135,13 @@ class PromptLimit:
 
 
 _TOLD = "__told_of_cut_results"
+
+
+def _said_by_user(messages: MessageList) -> Iterator[str]:
+    """The texts of the user's messages; the list is read only when somebody asks for one."""
+    for message in messages.get.all.db():
+        if message.role == "user":
+            yield message.text
 
 
 def offered(args: ProcessInputStepArgs) -> Mapping[str, Any]:

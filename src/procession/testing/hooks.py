@@ -56,7 +56,7 @@ _EMPTY: Mapping[str, Callable[[], Any]] = {
     "tools": dict,
     "tool_choice": lambda: "auto",
     "model_settings": dict,
-    "on_model_call": lambda: [].append,
+    "on_model_call": lambda: _asked_in_vain,
     "chunks": list,
     "warnings": list,
     "finish_reason": lambda: "stop",
@@ -132,6 +132,10 @@ def _derived(
         result = OutputResult(text=text, usage=Usage(), finish_reason="stop", steps=[])
         return {"result": result}
     return {}
+
+
+def _asked_in_vain(_tell: Callable[[Any], object]) -> None:
+    """No model is called."""
 
 
 def _counted_nowhere(_usage: Usage) -> None:
