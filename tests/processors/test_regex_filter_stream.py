@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -34,8 +35,11 @@ RULES = [
     RegexRule("group", r"(\d)-(\d)", r"\2-\1"),
     RegexRule("overlap", "3x", ""),
     RegexRule("ends", r"end$", "END"),
+    RegexRule("line", "^t..?$|^É", "<line>", re.MULTILINE | re.IGNORECASE),
+    RegexRule("start", r"\A-+", "<start>"),
 ]
-"""Lengths that are known and not, borders on both sides, groups, overlaps, the end of a block."""
+"""Lengths that are known and not, borders on both sides, groups, overlaps, the ends of a block and of
+its lines."""
 
 CHECKS = {"redact": check_redacted, "block": check_blocked, "warn": check_warned}
 in_every_lane = pytest.mark.parametrize("lane", LANES)

@@ -85,6 +85,7 @@ class PIIDetector(TextGuard[Finding]):
     """
 
     fixed_id = "pii-detector"
+    name = "PII Detector"
 
     def __init__(
         self,

@@ -50,6 +50,7 @@ class RegexFilterProcessor(TextGuard[Hit]):
     """
 
     fixed_id = "regex-filter"
+    name = "Regex Filter"
 
     def __init__(
         self,
