@@ -38,8 +38,8 @@ RULES = [
     RegexRule("line", "^t..?$|^É", "<line>", re.MULTILINE | re.IGNORECASE),
     RegexRule("start", r"\A-+", "<start>"),
 ]
-"""Lengths that are known and not, borders on both sides, groups, overlaps, the ends of a block and of
-its lines."""
+"""Lengths that are known and not, borders on both sides, groups, overlaps, the ends of a block and
+of its lines."""
 
 CHECKS = {"redact": check_redacted, "block": check_blocked, "warn": check_warned}
 in_every_lane = pytest.mark.parametrize("lane", LANES)
