@@ -274,6 +274,17 @@ async def test_where_no_prompt_is_asked_about_the_list_is_trimmed() -> None:
         await limiter.process_input_step(none)
 
 
+async def test_an_answer_under_way_is_never_taken_from_the_list() -> None:
+    """B-255: it would be lost; a list that is too long with it is refused (B-256)."""
+    messages = MessageList()
+    messages.add(history(1), "input")
+    messages.add({"role": "assistant", "content": "x" * 100}, "response")
+    limiter = TokenLimiter(60, token_counter=Letters())
+    args = hook_args(ProcessInputStepArgs, message_list=messages, llm_request_stage=False)
+    with pytest.raises(TripWire, match="does not fit"):
+        await limiter.process_input_step(args)
+
+
 async def test_the_encoding_of_the_model_counts() -> None:
     """B-257: where it is known the prompt fills the limit."""
     word = "gamma " * 100
@@ -516,7 +527,7 @@ async def test_what_a_rejected_attempt_said_does_not_count() -> None:
             if args.retry_count == 0:
                 args.abort("again", retry=True)
 
-    model = ScriptedModel([[text("aaaa")], [text("bbbb", "cc")]])
+    model = ScriptedModel([[text("aaaa", "aaaa")], [text("bbbb", "cc")]])
     agent = Agent(
         id="a",
         model=model,
@@ -531,11 +542,11 @@ async def test_what_one_instance_counts_another_does_not() -> None:
     chunks, _ = await streamed(letters(6), [text("aaa", "bbb", "ccc")])
     assert said(chunks) == ["aaa", "bbb"]
     model = ScriptedModel([[text("aaa", "bbb", "ccc")]])
-    both = [letters(8), letters(4)]
-    run = await Agent(
-        id="a", model=model, input_processors=[TokenLimiter(100)], output_processors=both
-    ).stream("Hi")
-    assert said([chunk async for chunk in run]) == ["aaa"]
+    for both in ([letters(90), letters(6)], [letters(6), letters(90)]):
+        run = await Agent(
+            id="a", model=model, input_processors=[TokenLimiter(100)], output_processors=both
+        ).stream("Hi")
+        assert said([chunk async for chunk in run]) == ["aaa", "bbb"]
 
 
 async def test_objects_count_as_they_are() -> None:
@@ -590,7 +601,7 @@ def test_a_long_answer_costs_a_pass_or_two() -> None:
     [
         ({"limit": 0}, "limit must be a whole number"),
         ({"limit": "many"}, "limit must be a whole number"),
-        ({"limit": 10, "strategy": "truncat"}, "did you mean 'truncate'"),
+        ({"limit": 10, "strategy": "truncating"}, "did you mean 'truncate'"),
         ({"limit": 10, "count_mode": "parts"}, "count_mode must be"),
         ({"limit": 10, "trim_mode": "bestfit"}, "did you mean 'best-fit'"),
         ({"limit": 10, "at_max_remove_tokens": -1}, "at_max_remove_tokens"),
