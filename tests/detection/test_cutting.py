@@ -21,6 +21,7 @@ VALUES = [
     "4111111111111111",
     "4111 1111 1111 1111",
     "4111-1111-1111-1111",
+    "4111  1111  1111  1111",
     "4 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
     "4111 1111 1111 1111 5500 0000 0000 0004 ",
     "DE89 3704 0044 0532 0130 00",
@@ -149,6 +150,24 @@ def test_a_value_is_never_cut(value: str) -> None:
     assert expected
     for end in range(1, len(text)):
         check(text, [end], expected)
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_no_limit_leads_into_a_value(value: str) -> None:
+    """A7: another watch may ask for any place below."""
+    text = f"so {value} it"
+    for limit in range(len(text) + 1):
+        place = DETECTOR.release(text, 0, limit)
+        assert place <= limit
+        assert not [hit for hit in whole(text) if hit[1] < place < hit[2]]
+
+
+@pytest.mark.parametrize("distance", range(60))
+def test_a_word_is_seen_from_the_next_piece(distance: int) -> None:
+    """What stands in `look_behind` is all that speaks for a value."""
+    ahead = "SSN " + "so is it to be " * 4
+    text = f"{ahead[: distance + 4].rstrip()} 123456789"
+    check(text, [text.index("1")], whole(text))
 
 
 @settings(deadline=None, max_examples=50)

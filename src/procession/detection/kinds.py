@@ -61,8 +61,8 @@ PHONE = "phone"
 LOCAL_TYPES: tuple[str, ...] = (
     PRIVATE_KEY.type,
     *FIXED,
-    *WITH_LIBRARY,
     *national.NATIONAL_IDS,
+    *WITH_LIBRARY,
     PHONE,
 )
 """All ids of types that are found locally, in the order of their ranks."""

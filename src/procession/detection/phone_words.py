@@ -17,7 +17,7 @@ WORDS = re.compile(
 """These words speak for a phone number."""
 
 OTHERS = re.compile(
-    r"\border|invoice|\bref\b|reference|ticket|\bcase\b|isbn|issn|\bsku\b|serial|tracking"
+    r"\border\b(?! to)|invoice|\bref\b|reference|ticket|\bcase\b|isbn|issn|\bsku\b|serial|tracking"
     r"|version|commit|bestell|rechnung|auftrag|artikel|commande|facture|pedido|factura|ordine|fattura"
     r"|fatura|nota fiscal|订单|发票|注文|請求|주문|송장|ऑर्डर"
     r"|\bpart n|parcel|shipment|timestamp|\bdate\b|account|\bssn\b|social|\bnhs\b"

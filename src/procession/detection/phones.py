@@ -32,7 +32,8 @@ ABROAD = re.compile(
 )
 NOT_A_PHONE = re.compile(
     r"(?:[0-9]{1,3}[.,][0-9]{4,}|[0-9]{1,2}[-./ ][0-9]{1,2}[-./ ](?:19|20)[0-9]{2}"
-    r"|(?:19|20)[0-9]{2}[-./ ][0-9]{1,2}[-./ ][0-9]{1,2}|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9])\Z"
+    r"|(?:19|20)[0-9]{2}[-./ ][0-9]{1,2}[-./ ][0-9]{1,2}"
+    r"|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9]|0?1234567890?)\Z"
 )
 BODY = re.compile(rf"\(?[0-9](?:\)?{GAP}?\(?[0-9]){{6,17}}")
 END = re.compile(rf"{EXTENSION}{RIGHT}")
@@ -56,9 +57,12 @@ def form(pattern: str, *regions: str, bare: bool = False, loose: bool = False) -
     return Form(whole, frozenset(regions), bare, loose)
 
 
+VALID = 0.95
+"""How sure it is that a number of the plans is one."""
+
 FORMS = (
     form(
-        r"(?:1[-. ])?(?:\([2-9][0-9]{2}\)[ \t]?|[2-9][0-9]{2}[-.])[0-9]{3}[-. ][0-9]{4}",
+        r"(?:1[-. ])?(?:\([1-9][0-9]{2}\)[ \t]?|[1-9][0-9]{2}[-.])[0-9]{3}[-. ][0-9]{4}",
         "US",
         "CA",
         loose=True,
@@ -131,41 +135,47 @@ class PhoneFinder:
 
     def _may_stand(self, scan: Scan, start: int, end: int, form: Form, said: int) -> bool:
         """Whether a number may be one without a word that says so."""
+        if form.loose:
+            return True
         if form.bare or said < 0:
             return False
-        return form.loose or " " not in scan.text[start:end] or scan.is_alone(start, end)
+        return " " not in scan.text[start:end] or scan.is_alone(start, end)
 
     def _abroad(self, scan: Scan) -> Iterator[Found]:
         for head in ABROAD.finditer(scan.text):
             body = BODY.match(scan.text, head.end())
             if body is None:
                 continue
-            for end in group_ends(scan.text, *body.span()):
-                finish = END.match(scan.text, end)
-                confidence = finish and self._foreign(head[0], scan.text[body.start() : end])
-                plain = "+" not in head[0]
-                if finish and confidence and plain:
-                    confidence *= self._may_begin_with_zeros(scan, head.start(), end, confidence)
-                if finish and confidence:
-                    yield head.start(), finish.end(), confidence
-                    break
+            said = self._said(scan, head.start())
+            end, confidence = self._furthest(scan.text, head, body, said)
+            if confidence and ("+" in head[0] or may_begin_with_zeros(scan, head, end, said)):
+                yield head.start(), end, confidence
 
-    def _may_begin_with_zeros(self, scan: Scan, start: int, end: int, confidence: float) -> bool:
-        """Whether `00` may be meant as `+`: not amid other numbers, nor where words say what else
-        it is."""
-        said = self._said(scan, start)
-        return said > 0 or (said == 0 and confidence > 0.7 and scan.is_alone(start, end))
+    def _furthest(
+        self, text: str, head: re.Match[str], body: re.Match[str], said: int
+    ) -> tuple[int, float]:
+        """Where the longest valid number ends, or else the longest possible one."""
+        best = head.end(), 0.0
+        for end in group_ends(text, *body.span()):
+            finish = END.match(text, end)
+            confidence = self._foreign(head[0], text[body.start() : end], said) if finish else 0.0
+            if finish and confidence > best[1]:
+                best = finish.end(), confidence
+            if confidence == VALID:
+                break
+        return best
 
-    def _foreign(self, head: str, body: str) -> float:
+    def _foreign(self, head: str, body: str, said: int) -> float:
         """How sure it is that this is a number with a country code; 0: it is none."""
-        number = self._parsed("+" + digits_of(body), None)
+        digits = digits_of(body)
+        number = self._parsed("+" + digits, None)
         if number is None:
             return 0.0
         if self._plans.is_valid_number(number):
-            return 0.95
-        possible = self._plans.is_possible_number(number)
-        spaced = len(digits_of(body)) < len(body)
-        return 0.75 if possible and ("+" in head or spaced) else 0.0
+            return VALID
+        if self._plans.is_possible_number(number) and ("+" in head or len(digits) < len(body)):
+            return 0.75
+        return 0.65 if "+" in head and said > 0 and 8 <= len(digits) <= 15 else 0.0
 
     def _national(self, value: str, form: Form, *, spoken: bool) -> float:
         """How sure it is that this is a number of one of the countries; 0: it is none."""
@@ -191,6 +201,12 @@ class PhoneFinder:
             return self._plans.parse(digits, region)
         except self._plans.NumberParseException:
             return None
+
+
+def may_begin_with_zeros(scan: Scan, head: re.Match[str], end: int, said: int) -> bool:
+    """Whether `00` may be meant as `+`: not amid other numbers, nor where words say what else it
+    is."""
+    return said > 0 or (said == 0 and scan.is_alone(head.start(), end))
 
 
 def group_ends(text: str, start: int, end: int) -> list[int]:
