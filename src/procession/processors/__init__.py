@@ -14,6 +14,11 @@ from .cost_store import (
 )
 from .costs import ModelPrice, Prices
 from .history_rule import HistoryRule, RulePrompt
+from .injection_verdict import (
+    PromptInjectionCategory,
+    PromptInjectionEvent,
+    PromptInjectionResult,
+)
 from .language import LanguageDetector
 from .moderation import ModerationProcessor
 from .pii import PIIDetector
@@ -23,6 +28,7 @@ from .pii_found import (
     PIIDetectionEvent,
     PIIDetectionResult,
 )
+from .prompt_injection import PromptInjectionDetector
 from .prompt_scrubber import SystemPromptScrubber
 from .provider_history import ProviderHistoryCompat
 from .regex_filter import RegexFilterProcessor
@@ -54,6 +60,10 @@ __all__ = [
     "PIIDetector",
     "PrefillErrorHandler",
     "Prices",
+    "PromptInjectionCategory",
+    "PromptInjectionDetector",
+    "PromptInjectionEvent",
+    "PromptInjectionResult",
     "ProviderHistoryCompat",
     "RegexFilterProcessor",
     "RegexRule",
