@@ -196,3 +196,23 @@ def test_a_card_is_found_anywhere_in_a_table_of_numbers() -> None:
     for before in range(40, 80):
         text = "07 " * before + "4111 1111 1111 1111 " + "07 " * 60
         assert "credit-card" in [hit.type for hit in DETECTOR.find(text)]
+
+
+@pytest.mark.parametrize(
+    ("type_id", "value"),
+    [
+        ("jwt", f"eyJhbGciOiJIUzI1NiJ9.{'eyJzdWIiOiIx' * 200}.{'Zq3xW9vT' * 5}"),
+        ("url", f"https://example.com/?q={'a,b;c=' * 300}z"),
+        (
+            "private-key",
+            "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQ+/ab\n" * 900 + "-----END PRIVATE KEY-----",
+        ),
+    ],
+)
+def test_long_values_are_found_whole(type_id: str, value: str) -> None:
+    """Tokens, URLs and keys of some thousand characters, in small pieces too."""
+    text = f"so {value} it"
+    [found] = DETECTOR.find(text)
+    assert (found.type, found.value) == (type_id, value)
+    for end in range(50, len(value), 97):
+        assert DETECTOR.release(text[:end], 0, end) == 3

@@ -113,8 +113,8 @@ def card_finder() -> Callable[[Scan], Iterator[Found]]:
 LARGE = re.compile(r"4|5[1-5]|2[2-7]|3|6(?:011|2|4|5)")
 """Large issuers. A number of another may be an order's by chance."""
 ORDER = re.compile(
-    r"(?:\border\b(?! to)|invoice|bestell|rechnung|auftrag|commande|facture|pedido|factura|ordine|fattura"
-    r"|fatura|订单|发票|注文|주문|ऑर्डर)[^0-9]{0,24}\Z",
+    r"(?:\border\b(?! to)|invoice|bestell|rechnung|auftrag|commande|facture|pedido"
+    r"|factura|ordine|fattura|fatura|订单|发票|注文|주문|ऑर्डर)[^0-9]{0,24}\Z",
     re.IGNORECASE,
 )
 CARD_LIKE = re.compile(rf"[0-9]{{12}}|[0-9]{{4}}{GAP}[0-9]{{4}}|[0-9]{{6}}|(?:[0-9]{GAP}){{12}}")
