@@ -35,6 +35,7 @@ from tests.laws.kit import (
     others_done,
     said,
 )
+from tests.naming import named
 
 ANSWER = [METADATA, *said("fine"), end()]
 WITH_TOOL = [[call("echo", '{"value": "x"}'), end("tool-calls")], ANSWER]
@@ -412,7 +413,7 @@ NO_MESSAGES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("bad", NO_MESSAGES, ids=lambda bad: repr(bad)[:40])
+@pytest.mark.parametrize("bad", NO_MESSAGES, ids=lambda bad: named(bad)[:40])
 async def test_input_that_is_no_message(bad: Any) -> None:
     """R-319 to R-334: refused before the model is asked."""
     model = PlayedModel([ANSWER])
@@ -420,7 +421,7 @@ async def test_input_that_is_no_message(bad: Any) -> None:
     assert model.prompts == []
 
 
-@pytest.mark.parametrize("bad", [(), [None, None], iter([]), iter([None])], ids=repr)
+@pytest.mark.parametrize("bad", [(), [None, None], iter([]), iter([None])], ids=named)
 async def test_input_that_holds_nothing(bad: Any) -> None:
     """Lists and iterators without a message: the error says that they are empty."""
     assert "empty" in str(await failure_of(agent_with(PlayedModel([ANSWER])), bad))

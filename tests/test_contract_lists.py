@@ -21,6 +21,7 @@ from procession import (
 )
 from procession.processor import HOOKS
 from procession.testing import ScriptedModel, answer, tool_call
+from tests.naming import named
 from tests.seeds.threeways import only, play, three_ways
 
 KINDS = ("input_processors", "output_processors", "error_processors")
@@ -173,7 +174,7 @@ class WithoutHooks:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("bad", [None, "text", 3, WithoutId(), WithoutHooks(), Tap, {}], ids=repr)
+@pytest.mark.parametrize("bad", [None, "text", 3, WithoutId(), WithoutHooks(), Tap, {}], ids=named)
 @pytest.mark.parametrize("when", ["agent", "call", "function", "async function"])
 async def test_entries_that_are_no_processors(kind: str, bad: Any, when: str) -> None:
     """R-011: refused with the name of the list and the place, as soon as the list is there."""
@@ -198,7 +199,7 @@ async def test_entries_that_are_no_processors(kind: str, bad: Any, when: str) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("bad", ["text", 3, tap("alone", []), {"a": 1}], ids=repr)
+@pytest.mark.parametrize("bad", ["text", 3, tap("alone", []), {"a": 1}], ids=named)
 async def test_functions_that_return_no_list(kind: str, bad: Any) -> None:
     """R-011, R-016: what a function returns is checked like a list that was given."""
     listed: dict[str, Any] = {kind: lambda scope: bad}

@@ -23,6 +23,7 @@ from procession import (
 )
 from procession.processor import HOOKS, INPUT_HOOKS, OUTPUT_HOOKS
 from procession.testing import RecordedCall, ScriptedModel, answer, tool_call
+from tests.naming import named
 from tests.seeds.threeways import Outcome, only, play, three_ways
 
 MESSAGE_HOOKS = (
@@ -90,7 +91,7 @@ WRONG: list[Any] = [
 
 
 @three_ways
-@pytest.mark.parametrize(("hook", "bad"), WRONG, ids=repr)
+@pytest.mark.parametrize(("hook", "bad"), WRONG, ids=named)
 async def test_wrong_returns_are_named(way: str, hook: str, bad: Any) -> None:
     """R-067, R-078, R-097, R-130, R-137, R-149, R-154, R-189, R-190: by processor and hook."""
     watcher = Watcher()

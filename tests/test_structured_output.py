@@ -26,6 +26,7 @@ from procession import (
 from procession.testing import ScriptedModel, answer, text, tool_call
 from tests.laws.checks import check_linear
 from tests.laws.kit import PlayedModel, agent_with, end, said
+from tests.naming import named
 
 if TYPE_CHECKING:
     from procession.chunks import Chunk
@@ -179,7 +180,7 @@ def test_what_the_provider_is_told() -> None:
         ({"schema": City, "instructions": 7}, "instructions"),
         ({"schema": City, "model_settings": 7}, "model_settings"),
     ],
-    ids=str,
+    ids=named,
 )
 async def test_what_cannot_be_asked_for(asked: Any, told: str) -> None:
     """Before the model is asked; B-014: an unknown strategy is a `ValueError` as well."""
