@@ -92,7 +92,9 @@ def report(outcome: Outcome) -> bool:
 
 def run_pytest(coverage: bool) -> bool:
     """Run the tests, which print for themselves; true when they failed."""
-    command = [*MODULE, "pytest", *(["--cov"] if coverage else [])]
+    # Half of the tests' time is waiting: more processes than cores. The marked ones stay together.
+    workers = ["-n", str((os.cpu_count() or 1) + 1), "--dist", "loadgroup"]
+    command = [*MODULE, "pytest", *workers, *(["--cov"] if coverage else [])]
     return subprocess.run(command, cwd=ROOT, check=False).returncode != 0
 
 

@@ -18,6 +18,13 @@ class NetworkBlocked(RuntimeError):
 PRIVATE = ("_API_KEY", "_BASE_URL", "_PROXY")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with the embedded model run in one process: there is one server for all of them."""
+    for item in items:
+        if "weights" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("embedded model"))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def clean_environment() -> Iterator[None]:
     """The suite runs without provider keys and without proxies."""
