@@ -49,6 +49,8 @@ FOUND = [
     ("phone", "ring +49 (0)30 901820 today", "+49 (0)30 901820"),
     ("phone", "0033 1 42 68 53 00", "0033 1 42 68 53 00"),
     ("phone", "Tel. 030 901820", "030 901820"),
+    ("phone", "Teléfono: 612 34 82 51 44c8c551", "612 34 82 51"),
+    ("phone", "call 555-1234", "555-1234"),
     ("phone", "(415) 555-2671 or so", "(415) 555-2671"),
     ("phone", "call 7163023345", "7163023345"),
     ("phone", "in order to get help: 415-555-2671", "415-555-2671"),
@@ -158,7 +160,7 @@ UNLIKE = [
     "0x5AAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",  # EIP-55
     "000-12-3456 and 666-12-3456",  # never given out
     "390.533.447-06 and 54362315A and 971313-1019902",
-    "digits = '0123456789' and 1234567890",
+    "phone it in, version 36.10.20.32 is out; digits = '0123456789' and 1234567890",
     "sk-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx, ghp_000000000000000000000000000000000000",
     "std::vector<int> a::b, lodash@4.17.21, git@github.com:x/y.git, @handle",
     "call foo(1, 2) and f(x) = 3; the order 1234567890123 of 2024",

@@ -8,7 +8,7 @@ __all__ = ["AGAINST", "FOR", "WORDS"]
 
 
 WORDS = re.compile(
-    r"phone|\btel\b|\btel[.:]|tél|telef|téléf|\bfon\b|mobil|\bcell|\bcall|\bring\b|\bdial|fax"
+    r"phone|\btel\b|\btel[.:]|tél|t[eé]l[eé]f|\bfon\b|mobil|\bcell|\bcall|\bring\b|\bdial|fax"
     r"|whatsapp|\bsms\b|text (?:me|us)|reach (?:me|us|him|her|them)|handy|ruf(?:en|nummer)?\b"
     r"|anruf|appel|joindre|portable|móvil|movil|celular|llam[ae]|marque|ligue|liga(?:r|\b)|cellulare|chiam[ai]"
     r"|电话|電話|手机|致电|拨打|联系|联络|携帯|連絡|전화|연락|휴대|फ़ोन|फोन|मोबाइल|कॉल|दूरभाष|टेलीफोन",

@@ -33,7 +33,8 @@ ABROAD = re.compile(
 NOT_A_PHONE = re.compile(
     r"(?:[0-9]{1,3}[.,][0-9]{4,}|[0-9]{1,2}[-./ ][0-9]{1,2}[-./ ](?:19|20)[0-9]{2}"
     r"|(?:19|20)[0-9]{2}[-./ ][0-9]{1,2}[-./ ][0-9]{1,2}"
-    r"|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9]|0?1234567890?)\Z"
+    r"|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9]|0?1234567890?"
+    r"|[0-9]{1,3}(?:\.[0-9]{1,3}){3})\Z"
 )
 BODY = re.compile(rf"\(?[0-9](?:\)?{GAP}?\(?[0-9]){{6,17}}")
 END = re.compile(rf"{EXTENSION}{RIGHT}")
@@ -180,7 +181,8 @@ class PhoneFinder:
     def _national(self, value: str, form: Form, *, spoken: bool) -> float:
         """How sure it is that this is a number of one of the countries; 0: it is none."""
         digits = digits_of(value.partition("x")[0])
-        if not (7 if spoken else 9) <= len(digits) <= 13 or NOT_A_PHONE.match(value):
+        most = 12 if form.bare else 13
+        if not (7 if spoken else 9) <= len(digits) <= most or NOT_A_PHONE.match(value):
             return 0.0
         if form.loose:
             return 0.95 if spoken else 0.85
@@ -191,7 +193,7 @@ class PhoneFinder:
             for region, number in numbers
         ):
             return 0.95 if spoken else 0.8
-        possible = (spoken and len(digits) <= 12) and any(
+        possible = spoken and any(
             number and self._plans.is_possible_number(number) for _, number in numbers
         )
         return 0.7 if possible else 0.0
