@@ -99,6 +99,17 @@ async def test_numbers_in_arguments() -> None:
         assert seen.stored == "************1111"
 
 
+@in_every_lane
+async def test_each_value_is_one_event(lane: str) -> None:
+    """B-127: arguments are shown as they come and once more when complete, and told once."""
+    heard: list[Any] = []
+    text = SAMPLES[0]
+    guard = PIIDetector(on_detection=lambda event: heard.append(event))
+    await play(guard, lane, list(written(text, lane)), text)
+    found = [one.value for event in heard for one in event.detection_result.detections]
+    assert found == ["joe@mail.example.com", "(212) 555-0123"]
+
+
 async def test_two_guards_in_a_row() -> None:
     """What one lets through the other looks at; each tells of its own."""
     text = "id X-1 of joe@example.com"

@@ -15,7 +15,7 @@ from procession.hold import Pattern
 from procession.processors.regex_filter import RegexFilterProcessor
 from procession.processors.regex_rules import CompiledRule, RegexRule, RuleSet
 from procession.testing import ScriptedModel, answer
-from tests.laws.kit import PlayedModel, run_async, said
+from tests.laws.kit import PlayedModel, call, echo, end, run_async, said
 from tests.processors.guarding import (
     LANES,
     check_blocked,
@@ -329,6 +329,34 @@ async def test_what_is_told_of_a_chunk() -> None:
         "strategy": "block",
     }
     assert seen.tripwire.metadata == seen.told[0].detail == metadata
+
+
+async def test_a_block_tells_of_the_first_region() -> None:
+    """What is told does not depend on how much came at once."""
+    rules = [RULES[0], RegexRule("tail", "3x", "")]
+    for pieces in (["a s123x s456"], list("a s123x s456")):
+        seen = await play(filter_of("block", *rules)(), "text", pieces, "")
+        assert [match["rule"] for match in seen.tripwire.metadata["matches"]] == ["fixed", "tail"]
+        assert [match["index"] for match in seen.tripwire.metadata["matches"]] == [2, 5]
+
+
+async def test_a_call_id_that_is_used_again() -> None:
+    """Each step has calls of its own, though the provider numbers them from one each time."""
+    made = call("echo", '{"value": "s123"}')
+    step = [
+        {"type": "tool-input-start", "id": "c1", "toolName": "echo"},
+        {"type": "tool-input-delta", "id": "c1", "delta": '{"value": "s123"}'},
+        {"type": "tool-input-end", "id": "c1"},
+        made,
+        end("tool-calls"),
+    ]
+    told: list[Any] = []
+    guard = filter_of("redact", RULES[0])()
+    guard.on_violation = told.append
+    model = PlayedModel([step, step, [*said("ok"), end()]])
+    agent = Agent(id="a", model=model, tools=[echo], output_processors=[guard])
+    await agent.generate("go")
+    assert len(told) == 2
 
 
 async def test_an_async_callback_in_the_stream() -> None:

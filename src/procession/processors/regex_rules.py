@@ -102,8 +102,6 @@ class CompiledRule:
         """All matches that begin at the character `start` or later, from left to right."""
         for match in self.regex.finditer(text.data, text.byte_at(start)):
             begin, end = match.span()
-            if begin == end:
-                continue
             yield Hit(text.char_at(begin), text.char_at(end), self, self._replacement(text, match))
 
     def _replacement(self, text: _Encoded, match: Any) -> str:
@@ -247,11 +245,6 @@ def _regex(name: str, source: str) -> Any:
         raise InputError(f"rule {name!r}: {_why(problem)}") from None
     except UnicodeEncodeError:
         raise InputError(f"rule {name!r}: the pattern holds half a character") from None
-    if made.search(b"") is not None:
-        raise InputError(
-            f"rule {name!r}: the pattern matches the empty text, so it would match everywhere; "
-            "let it need at least one character"
-        )
     return made
 
 

@@ -50,7 +50,7 @@ class Outcome(Struct):
 
     text: str
     keeps_place: bool
-    """Whether a chunk without text is delivered all the same: a leaf keeps its place."""
+    """Whether there is a chunk left to deliver."""
     waits: list[Awaitable[None]]
     """What is to be waited for before it goes on."""
     wire: TripWire | None = None

@@ -243,15 +243,13 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         text = self._let_through(piece, seen, lane)
         if not lane.is_known:
             waits.append(self._report(Place(STREAM), [seen]))
-        keeps_place = bool(text) or piece.kind == "tool-arguments"
-        return Outcome(text, keeps_place, [wait for wait in waits if wait])
+        return Outcome(text, bool(text), [wait for wait in waits if wait])
 
     def _let_through(self, piece: Piece, sighting: Sighting[F], lane: Lane) -> str:
         """What is left of a piece; under `filter` a piece is a sentence, and all of it goes."""
         at = len(piece.before)
         if self.strategy == "filter":
             lane.changed = True
-            lane.settled.append((lane.length, lane.length))
             return ""
         pieces: list[str] = []
         size = lane.length
