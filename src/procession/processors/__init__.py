@@ -3,6 +3,15 @@
 from ..prefill import PrefillErrorHandler
 from ..structured.second_model import StructuredOutputProcessor
 from .batching import BatchPartsProcessor
+from .classifier import Classifier, ClassifierResult
+from .classifier_answers import (
+    BooleanAnswer,
+    ChoiceAnswer,
+    ClassifierAnswers,
+    ScoreAnswer,
+)
+from .classifier_questions import BooleanQuestion, ChoiceQuestion, ScoreQuestion
+from .classifying import ClassifierContext, ClassifierProcessor
 from .cost_guard import CostGuardProcessor, TokenCostControl
 from .cost_store import (
     CostQuery,
@@ -13,6 +22,12 @@ from .cost_store import (
     default_cost_store,
 )
 from .costs import ModelPrice, Prices
+from .evaluation import (
+    EvaluationModel,
+    EvaluationRequest,
+    EvaluationResponse,
+    LanguageEvaluationModel,
+)
 from .history_rule import HistoryRule, RulePrompt
 from .injection_verdict import (
     PromptInjectionCategory,
@@ -20,6 +35,12 @@ from .injection_verdict import (
     PromptInjectionResult,
 )
 from .language import LanguageDetector
+from .model_selection import (
+    ModelSelectionChoice,
+    ModelSelectionContext,
+    ModelSelectionDecision,
+    ModelSelectionProcessor,
+)
 from .moderation import ModerationProcessor
 from .pii import PIIDetector
 from .pii_found import (
@@ -43,15 +64,32 @@ from .unicode import UnicodeNormalizer
 
 __all__ = [
     "BatchPartsProcessor",
+    "BooleanAnswer",
+    "BooleanQuestion",
+    "ChoiceAnswer",
+    "ChoiceQuestion",
+    "Classifier",
+    "ClassifierAnswers",
+    "ClassifierContext",
+    "ClassifierProcessor",
+    "ClassifierResult",
     "CostGuardProcessor",
     "CostQuery",
     "CostShare",
     "CostStore",
     "CostTotal",
+    "EvaluationModel",
+    "EvaluationRequest",
+    "EvaluationResponse",
     "HistoryRule",
     "InMemoryCostStore",
     "LanguageDetector",
+    "LanguageEvaluationModel",
     "ModelPrice",
+    "ModelSelectionChoice",
+    "ModelSelectionContext",
+    "ModelSelectionDecision",
+    "ModelSelectionProcessor",
     "ModerationProcessor",
     "PIICategory",
     "PIIDetection",
@@ -69,6 +107,8 @@ __all__ = [
     "RegexRule",
     "RetryMatcher",
     "RulePrompt",
+    "ScoreAnswer",
+    "ScoreQuestion",
     "StreamErrorRetryProcessor",
     "StructuredOutputProcessor",
     "SystemPromptScrubber",

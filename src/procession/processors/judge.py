@@ -5,16 +5,14 @@ B-031).
 from __future__ import annotations
 
 import logging
-from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from ..engine.asking import ResolvedModels
 from ..engine.interruption import Interrupted
 from ..errors import ConfigurationError, InputError, StructuredOutputError
 from ..model import ModelRequest
-from ..records import clean_text
-from ..structured.consulting import consult
 from ..structured.options import asked_for
+from .one_answer import one_answer
 from .option_checks import one_of
 
 if TYPE_CHECKING:
@@ -30,8 +28,7 @@ __all__ = ["Judge"]
 _log = logging.getLogger("procession")
 
 LONGEST = 20_000
-"""So many characters an answer may have, beside what it repeats of the text: small models that are
-bound to a schema like to fill the room that it leaves, and are paid for it."""
+"""So many characters an answer may have, beside what it repeats of the text."""
 
 
 class Judge:
@@ -116,19 +113,13 @@ class Judge:
         return found
 
     async def _answer(self, args: Any, model: LanguageModel, text: str) -> Any:
-        pieces: list[str] = []
-        left = LONGEST + 4 * len(text)  # it may repeat the text, and more than once
-        async with aclosing(consult(model, self._request(args, text))) as reads:
-            async for read in reads:
-                for chunk in read:
-                    if chunk.type == "text-delta":
-                        pieces.append(clean_text(chunk.payload.text))
-                        left -= len(pieces[-1])
-                    elif chunk.type == "finish":
-                        args.count_usage(chunk.payload.output.usage)
-                if left < 0:
-                    raise StructuredOutputError("the answer is longer than any verdict")
-        return self._accepted.read("".join(pieces))[0]
+        answer = await one_answer(
+            model,
+            self._request(args, text),
+            most=LONGEST + 4 * len(text),  # it may repeat the text, and more than once
+            count_usage=args.count_usage,
+        )
+        return self._accepted.read(answer.text)[0]
 
     def _request(self, args: Any, text: str) -> ModelRequest:
         return ModelRequest(

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any, cast
 
 from ..errors import InputError
 
-__all__ = ["callback", "flag", "names", "number", "one_of", "text_or_none", "whole"]
+__all__ = [
+    "callback",
+    "flag",
+    "mapping_or_none",
+    "names",
+    "number",
+    "one_of",
+    "text_or_none",
+    "whole",
+]
 
 
 def one_of(owner: str, option: str, value: Any, allowed: Iterable[str]) -> str:
@@ -77,6 +86,13 @@ def text_or_none(owner: str, option: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         raise InputError(f"{owner}: {option} must be a text, not {_shown(value)}")
     return value
+
+
+def mapping_or_none(owner: str, option: str, value: Any) -> Mapping[str, Any] | None:
+    """`value`, which must be a mapping or `None`."""
+    if value is not None and not isinstance(value, Mapping):
+        raise InputError(f"{owner}: {option} must be a mapping, not {_shown(value)}")
+    return cast("Mapping[str, Any] | None", value)
 
 
 def _or(allowed: tuple[str, ...]) -> str:

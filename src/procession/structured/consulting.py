@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..chunks import Chunk
     from ..model import LanguageModel, ModelRequest
 
-__all__ = ["consult"]
+__all__ = ["CutShort", "consult"]
 
 
 async def consult(
@@ -37,7 +37,7 @@ async def consult(
         try:
             source = model.stream(request)
             while True:
-                with _CutShort(request.abort_signal):
+                with CutShort(request.abort_signal):
                     read: Any = await anext(source, None)
                 if read is None:
                     return
@@ -53,7 +53,7 @@ async def consult(
         finally:
             if hasattr(source, "aclose"):
                 await source.aclose()
-        with _CutShort(request.abort_signal):
+        with CutShort(request.abort_signal):
             await asyncio.sleep(pause)
 
 
@@ -75,7 +75,7 @@ def _check(read: Any) -> None:
             raise as_exception(chunk.payload.error)
 
 
-class _CutShort:
+class CutShort:
     """A wait that a fired signal ends, as `Interrupted`; being cancelled stays what it is."""
 
     __slots__ = ("_before", "_events", "_fired", "_signal", "_task", "_undo")
