@@ -140,7 +140,9 @@ def as_text(data: bytes) -> str | None:
     return text if sum(map(len, SPEAKING.findall(text))) >= SHARE * len(text) else None
 
 
-SPEAKING = re.compile(r"[\w\s -~]+")
+SPEAKING = re.compile(
+    r"[\w\s -~\u0300-\u036f\u064b-\u065f\u0900-\u0dff\u3000-\u303f\uff00-\uff20]+"
+)
 
 
 @cache

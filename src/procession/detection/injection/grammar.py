@@ -18,6 +18,8 @@ REACH = 60
 REACH_CJK = 24
 MOST = 24
 """Words looked at on each side of a verb, so that a text of nothing but verbs is no burden."""
+TIGHT = 14
+"""Characters between "everything" and "before"."""
 CLOSE = 25
 """Characters between "previous" and "instructions"."""
 
@@ -36,7 +38,7 @@ def rule(type: str, score: float, verbs: str, *needs: str) -> list[Rule]:
     return [Rule(type, score, verb, needs) for verb in verbs.split("|")]
 
 
-OVERRIDE = "prior|all|your"
+OVERRIDE = "prior|all|your|sysword"
 
 RULES = (
     *rule("injection", 0.9, "ign", OVERRIDE, "rules"),
@@ -106,7 +108,7 @@ for _rule in RULES:
     BY_VERB.setdefault(_rule.verb, []).append(_rule)
 NEEDS = {r: [set(need.split("|")) for need in r.needs] for r in RULES}
 
-BREAK = re.compile(r"[.!?\u3002\uff01\uff1f](?=\s|$)|[\u3002\uff01\uff1f]|\n\s*\n")
+BREAK = re.compile(r";|[.!?\u3002\uff01\uff1f](?=\s|$)|[\u3002\uff01\uff1f]|\n\s*\n")
 COMMA = re.compile(r"[,;:\u3001\uff0c]")
 ORDER = re.compile(
     r"(?:^|[.!?:;,\n\"'(\u3002\uff0c\u201c*>#-]"
@@ -116,7 +118,7 @@ ORDER = re.compile(
 """What stands before a verb that orders something."""
 VERBS_LAST = re.compile("[\u0900-\u097f\u3040-\u30ff\uac00-\ud7a3\u4e00-\u9fff\u0600-\u06ff]")
 NOT_SO = re.compile(r"し(?:ない|ません|ては)|하지|되지|지 ?마|지 ?않|せす|しないて|न कर|मत")
-URL = re.compile(r"https?://[^\s\"'<>)]+")
+URL = re.compile(r"https?://[^\s\"'<>)]*[^\s\"'<>).,;:!?]")
 MAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}\.[\w.-]{2,63}")
 QUOTES = "\"'`\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019\u300c\u300d\u300e\u300f"
 ENOUGH = 200
@@ -179,7 +181,7 @@ def _at(text: str, events: list[Event], index: int, lenient: bool) -> Iterator[F
         if known is None or score > known.score:
             best[wanted.type] = Finding(wanted.type, min(score, 1.0), start, end)
     for found in best.values():
-        doubt = _mention(text, found, near) if lenient else 1.0
+        doubt = _mention(text, found) if lenient else 1.0
         yield found._replace(score=round(found.score * doubt, 3))
 
 
@@ -238,6 +240,8 @@ def _doubt(
         doubt *= 0.3
     if wanted.needs and wanted.needs[-1] == "rules":
         doubt *= _loose(text, chosen, near)
+    if wanted.needs == ("all", "prior"):
+        doubt *= _apart(text, chosen, near)
     if wanted.verb == "iam" and not _is_said_of_oneself(text, verb, chosen[-1]):
         doubt *= 0.3
     return doubt
@@ -267,6 +271,15 @@ def _loose(text: str, chosen: list[Event], near: dict[str, list[Event]]) -> floa
     return doubt * 0.6 if mine and not near.get("your") else doubt
 
 
+def _apart(text: str, chosen: list[Event], near: dict[str, list[Event]]) -> float:
+    """Whether "all" and "previous" belong to each other, and to nothing else."""
+    first, last = sorted(chosen)
+    if last.start - first.end > TIGHT or COMMA.search(text, first.end, last.start):
+        return 0.6
+    things = near.get("thing", ())
+    return 0.6 if any(-TIGHT <= thing.start - last.end <= TIGHT for thing in things) else 1.0
+
+
 def _is_said_of_oneself(text: str, verb: Event, boss: Event) -> bool:
     return verb.end <= boss.start <= verb.end + 14 and not COMMA.search(text, verb.end, boss.start)
 
@@ -278,17 +291,14 @@ def _is_order(text: str, verb: Event) -> bool:
     return ORDER.search(text[max(0, verb.start - 16) : verb.start]) is not None
 
 
-def _mention(text: str, found: Finding, near: dict[str, list[Event]]) -> float:
+def _mention(text: str, found: Finding) -> float:
     """By what the score of a form is multiplied that is spoken of rather than used."""
-    if not near.get("talk") and not _talked_of(text, found):
+    start = max(text.rfind("\n", 0, found.start) + 1, found.start - 200)
+    end = text.find("\n", found.end, found.end + 120)
+    line = text[start : end if end >= 0 else found.end + 120]
+    if not any(event.kind == "talk" for event in lexicon().events(line)):
         return 1.0
-    before = text[max(0, found.start - SLACK) : found.start]
+    before = text[max(start, found.start - SLACK) : found.start]
     after = text[found.end : found.end + SLACK]
     quoted = any(mark in before for mark in QUOTES) and any(mark in after for mark in QUOTES)
     return 0.6 if quoted else 0.85
-
-
-def _talked_of(text: str, found: Finding) -> bool:
-    """Whether attacks are spoken of in the vicinity."""
-    vicinity = text[max(0, found.start - 200) : found.end + 120]
-    return any(event.kind == "talk" for event in lexicon().events(vicinity))
