@@ -347,11 +347,11 @@ async def test_a_judge_that_fails_in_the_stream(error_strategy: Any) -> None:
 async def test_every_judged_piece_is_an_event() -> None:
     """B-127: for every judge call of a stream, flagged or not."""
     heard: list[Any] = []
+
+    async def listen(event: PIIDetectionEvent) -> None:
+        heard.append((event.input, event.flagged))
+
     judge = ScriptedModel([verdict(), verdict(("name", "Ada", 0.9)), verdict()])
-    detector = PIIDetector(
-        model=judge,
-        detection_types=["name"],
-        on_detection=lambda event: heard.append((event.input, event.flagged)),
-    )
+    detector = PIIDetector(model=judge, detection_types=["name"], on_detection=listen)
     await stream(detector, "Hi. Ada here.")
     assert heard == [("Hi. ", False), ("Ada here.", True), ("Hi. A*a here.", False)]

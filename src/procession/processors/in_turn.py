@@ -29,12 +29,7 @@ def done(work: Work[T]) -> T | Awaitable[T]:
 async def _go_on(work: Work[T], waiting: Awaitable[Any]) -> T:
     try:
         while True:
-            try:
-                come_to = await waiting
-            except BaseException as error:
-                waiting = work.throw(error)
-            else:
-                waiting = work.send(come_to)
+            waiting = work.send(await waiting)
     except StopIteration as end:
         return end.value
     finally:
