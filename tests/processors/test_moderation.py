@@ -54,6 +54,52 @@ async def test_one_call_for_each_message() -> None:
     assert schema["required"] == ["category_scores", "reason"]
     category = schema["properties"]["category_scores"]["items"]["properties"]["category"]
     assert category["enum"] == ["spam", "lies"]
+    assert schema["properties"]["category_scores"]["maxItems"] == 2
+
+
+async def test_what_is_asked_for_can_be_bound_without_bounds() -> None:
+    """B-101: servers that know no bounds of numbers keep a score between 0 and 1 all the same,
+    and a finer one is taken.
+    """
+    processor, judge, told = moderation(rated(hate=0.501), rated(hate=1.5))
+    seen = await judged_input(processor, ["one"])
+    assert told[0].detail["scores"] == {"hate": 0.501}
+    assert judge.calls[0].response_format is not None
+    scores = judge.calls[0].response_format["schema"]["properties"]["category_scores"]
+    share = scores["items"]["properties"]["score"]["enum"]
+    assert (share[0], share[-1], len(share)) == (0, 1, 21)
+    seen = await judged_input(processor, ["two"])  # the model could do as it liked
+    assert [event.error for event in seen.events] == ["StructuredOutputError"]
+
+
+@pytest.mark.parametrize(("score", "trips"), [(0.69, False), (0.7, True), (0.9, True)])
+async def test_the_quick_start_of_the_guide(score: float, trips: bool) -> None:
+    """E-60, B-024, B-100, B-109."""
+    processor = ModerationProcessor(
+        model=ScriptedModel([rated(harassment=score)]),
+        categories=["hate", "harassment", "violence"],
+        threshold=0.7,
+        strategy="block",
+    )
+    seen = await judged_input(processor)
+    assert (seen.tripwire is not None) == trips
+    if trips:
+        assert seen.tripwire.processor_id == "moderation"
+        assert seen.tripwire.metadata["categories"] == ["harassment"]
+
+
+async def test_on_both_sides() -> None:
+    """E-63: one instance for the input, one for the output; the judge is asked for each."""
+    judge = ScriptedModel([rated()])
+    agent = Agent(
+        id="a",
+        model=ScriptedModel(["ok"]),
+        input_processors=[ModerationProcessor(model=judge)],
+        output_processors=[ModerationProcessor(model=judge)],
+    )
+    assert (await agent.generate("hi")).text == "ok"
+    asked = [call.prompt[-1]["content"][0]["text"] for call in judge.calls]
+    assert asked == ["hi", "ok", "ok"]
 
 
 def test_the_usual_categories() -> None:

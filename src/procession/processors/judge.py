@@ -27,7 +27,7 @@ __all__ = ["Judge"]
 
 _log = logging.getLogger("procession")
 
-LONGEST = 20_000
+LONGEST = 6_000
 """So many characters an answer may have, beside what it repeats of the text."""
 
 
@@ -116,7 +116,7 @@ class Judge:
         answer = await one_answer(
             model,
             self._request(args, text),
-            most=LONGEST + 4 * len(text),  # it may repeat the text, and more than once
+            most=LONGEST + 8 * len(text),  # it may repeat the text, and more than once
             count_usage=args.count_usage,
         )
         return self._accepted.read(answer.text)[0]

@@ -10,7 +10,7 @@ from ..errors import InputError
 from .builtin import BuiltIn
 from .judge import Judge
 from .judged_messages import is_remembered, one_by_one
-from .language_verdict import LanguageVerdict, schema_of, task_of
+from .language_verdict import LanguageVerdict, accepted, schema_of, task_of
 from .languages import code_of, name_of, whole_of
 from .message_text import with_text
 from .option_checks import callback, flag, names, number, one_of, text_or_none, whole
@@ -100,6 +100,7 @@ class LanguageDetector(BuiltIn):
             _OWNER,
             task=text_or_none(_OWNER, "instructions", instructions) or task_of(into),
             schema=schema_of(translates=into is not None),
+            accepts=accepted(translates=into is not None),
             model=model,
             error_strategy=error_strategy,
             provider_options=provider_options,

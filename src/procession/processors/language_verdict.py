@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from .languages import code_of
+from .verdict_schema import SHARE, asked_share
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LanguageVerdict", "schema_of", "task_of"]
+__all__ = ["LanguageVerdict", "accepted", "schema_of", "task_of"]
 
 _CODE = re.compile(r"[a-z]{2,8}(?:-[a-z0-9]{1,8}){0,3}")
 """What a code may look like. Others are no code: they would reach clients with what they say."""
@@ -38,11 +39,21 @@ def task_of(into: str | None) -> str:
 
 
 def schema_of(*, translates: bool) -> dict[str, Any]:
-    """The JSON Schema of an answer (B-170, B-029)."""
-    properties: dict[str, Any] = {
-        "iso_code": {"type": ["string", "null"]},
-        "confidence": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
-    }
+    """The JSON Schema that the judge is asked to keep to (B-170, B-029)."""
+    code = {"type": ["string", "null"], "pattern": "^[a-z]{2,3}$"}
+    return _schema(code, asked_share(or_null=True), translates=translates)
+
+
+def accepted(*, translates: bool) -> dict[str, Any]:
+    """What is taken for an answer."""
+    confidence = {**SHARE, "type": ["number", "null"]}
+    return _schema({"type": ["string", "null"]}, confidence, translates=translates)
+
+
+def _schema(
+    code: dict[str, Any], confidence: dict[str, Any], *, translates: bool
+) -> dict[str, Any]:
+    properties: dict[str, Any] = {"iso_code": code, "confidence": confidence}
     if translates:
         properties["translated_text"] = {"type": ["string", "null"]}
     return {"type": "object", "properties": properties, "required": list(properties)}

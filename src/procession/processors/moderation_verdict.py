@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from .verdict_schema import REASON, SHARE, asked_share, listed
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -45,29 +47,20 @@ def task_of(categories: Sequence[str]) -> str:
 
 def schema_of(categories: Sequence[str]) -> dict[str, Any]:
     """The JSON Schema that the judge is asked to keep to (B-101, B-029)."""
-    return _schema({"type": "string", "enum": list(categories)})
+    category = {"type": "string", "enum": list(categories)}
+    return _schema(listed({"category": category, "score": asked_share()}, len(categories)), REASON)
 
 
 def accepted() -> dict[str, Any]:
     """What is taken for an answer: categories nobody asked for are no failure (B-030)."""
-    return _schema({"type": "string"})
+    scores = listed({"category": {"type": "string"}, "score": SHARE})
+    return _schema(scores, {"type": ["string", "null"]})
 
 
-def _schema(category: dict[str, Any]) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "type": "object",
-        "properties": {
-            "category": category,
-            "score": {"type": "number", "minimum": 0, "maximum": 1},
-        },
-        "required": ["category", "score"],
-    }
+def _schema(scores: dict[str, Any], reason: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
-        "properties": {
-            "category_scores": {"type": ["array", "null"], "items": entry},
-            "reason": {"type": ["string", "null"]},
-        },
+        "properties": {"category_scores": scores, "reason": reason},
         "required": ["category_scores", "reason"],
     }
 

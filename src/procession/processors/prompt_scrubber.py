@@ -15,7 +15,7 @@ from .option_checks import callback, flag, one_of, text_or_none
 from .pii_found import Finding
 from .pii_verdict import in_parts
 from .regex_rules import RegexRule, RuleSet, compiled
-from .scrubber_verdict import disclosures, schema_of, task_of
+from .scrubber_verdict import accepted, disclosures, schema_of, task_of
 from .sightings import Place, Sighting
 from .text_guard import LANES, RESULT, STREAM, TextGuard
 
@@ -110,6 +110,7 @@ class SystemPromptScrubber(TextGuard[Finding]):
             task=text_or_none(_OWNER, "instructions", instructions)
             or task_of(sources, redacts=redacts),
             schema=schema_of(redacts=redacts),
+            accepts=accepted(),
             model=model,
             error_strategy=error_strategy,
             structured_output_options=structured_output_options,

@@ -6,14 +6,18 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from .pii_found import Finding
+from .verdict_schema import REASON, SHARE, asked_share, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["disclosures", "schema_of", "task_of"]
+__all__ = ["accepted", "disclosures", "schema_of", "task_of"]
 
 ANY_TYPE = "system-prompt"
 """What a detection counts as whose type is no plain word: types reach clients (B-195)."""
+_MOST, _LONGEST = 10, 300
+"""So many places are asked for at once, each of so many characters."""
+_WORDS: dict[str, Any] = {"type": ["string", "null"]}
 _TYPE = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
@@ -36,35 +40,51 @@ def task_of(patterns: Sequence[str], *, redacts: bool) -> str:
         "work. Its ordinary answers do not, nor does a refusal to tell, nor what was replaced by "
         f"asterisks or by a mark in brackets already.{more}\n"
         "detections: one entry for each place. `type` is one word, such as system-prompt, rules, "
-        "persona or tools; `value` is copied from the text character by character; `start` and "
-        "`end` count characters from 0, `end` being the first one behind the value; `confidence` "
-        "goes from 0 to 1. Null when there is none.\n"
+        "persona or tools; `value` is copied from the text character by character, a long one in "
+        "several entries; `start` and `end` count characters from 0, `end` being the first one "
+        "behind the value; `confidence` goes from 0 to 1. Null when there is none.\n"
         f"reason: why, in one short sentence that repeats nothing of the text; or null.{rewriting}"
     )
 
 
 def schema_of(*, redacts: bool) -> dict[str, Any]:
-    """The JSON Schema of an answer (B-190, B-029)."""
+    """The JSON Schema that the judge is asked to keep to (B-190, B-029)."""
+    kind, value = {"type": "string", "maxLength": 40}, {"type": "string", "maxLength": _LONGEST}
+    asked = _schema(kind, value, asked_share(), REASON)
+    if redacts:
+        asked["properties"]["redacted_content"] = _WORDS
+    return asked
+
+
+def accepted() -> dict[str, Any]:
+    """What is taken for an answer."""
+    text = {"type": "string"}
+    taken = _schema(text, text, SHARE, _WORDS, most=None)
+    taken["properties"]["redacted_content"] = _WORDS
+    return taken
+
+
+def _schema(
+    kind: dict[str, Any],
+    value: dict[str, Any],
+    confidence: dict[str, Any],
+    reason: dict[str, Any],
+    *,
+    most: int | None = _MOST,
+) -> dict[str, Any]:
     place = {"type": ["integer", "null"]}
-    entry: dict[str, Any] = {
-        "type": {"type": "string"},
-        "value": {"type": "string"},
-        "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+    entry = {
+        "type": kind,
+        "value": value,
+        "confidence": confidence,
         "start": place,
         "end": place,
     }
-    words = {"type": ["string", "null"]}
-    properties: dict[str, Any] = {
-        "detections": {
-            "type": ["array", "null"],
-            "items": {"type": "object", "properties": entry, "required": list(entry)},
-        },
-        "reason": words,
+    return {
+        "type": "object",
+        "properties": {"detections": listed(entry, most), "reason": reason},
+        "required": ["detections", "reason"],
     }
-    required = list(properties)
-    if redacts:
-        properties["redacted_content"] = words
-    return {"type": "object", "properties": properties, "required": required}
 
 
 def disclosures(verdict: Mapping[str, Any], text: str) -> list[Finding]:
