@@ -61,11 +61,11 @@ CALL_JSON = re.compile(
     r"\"(?:arguments|parameters|tool_input)\"\s{0,8}:\s{0,8}[{\"]"
 )
 IMAGE = re.compile(
-    r"!\[[^\]\n]{0,200}\]\(\s{0,4}<?(?P<url>https?://[^\s>]{1,2000})"
+    r"!\[[^\]\n]{0,200}\]\(\s{0,4}<?(?P<url>https?://[^\s>)]{1,2000})"
     r"|<img\b[^>]{0,200}?\bsrc\s{0,4}=\s{0,4}[\"']?(?P<src>https?://[^\"'\s>]{1,2000})",
     re.IGNORECASE,
 )
-LINK = re.compile(r"(?<!!)\[[^\]\n]{0,200}\]\(\s{0,4}<?(?P<url>https?://[^\s>]{1,2000})")
+LINK = re.compile(r"(?<!!)\[[^\]\n]{0,200}\]\(\s{0,4}<?(?P<url>https?://[^\s>)]{1,2000})")
 BLANKS = re.compile(
     r"[?&/=][^?&=/\s]{0,40}(?:\{\{?[^{}\s]{0,60}\}|\[[A-Za-z_ -]{3,40}\]|<[A-Za-z_ -]{3,40}>?"
     r"|\$\{|%7B|%s"
