@@ -343,7 +343,7 @@ async def test_tokens_of_the_judge_are_counted() -> None:
     ("options", "said"),
     [
         ({"strategy": "redact"}, "strategy must be 'block' or 'warn' or 'filter'"),
-        ({"strategy": "blok"}, "did you mean 'block'"),
+        ({"strategy": "blocks"}, "did you mean 'block'"),
         ({"error_strategy": "loud"}, "error_strategy"),
         ({"granularity": "word"}, "granularity"),
         ({"threshold": 1.5}, "threshold"),

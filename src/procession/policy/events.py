@@ -26,6 +26,8 @@ _WITHOUT_STEP = frozenset({"process_input", "process_output_result"})
 class PolicyEvent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """Something a policy did instead of a processor, or kept it from doing; `count` times.
 
+    A judge that comes to no verdict is told in the same way, with what its `error_strategy` says.
+
     `action` is what was done: `blocked`, `bypassed` (the processor might as well have been absent),
     `degraded` (the fallback looked instead), `late` (a hook that could not be cut short took
     longer than its timeout; its outcome stands) or `observed` (nothing was done).
