@@ -73,6 +73,11 @@ def _concealed(text: str, depth: int) -> Iterator[Finding]:
             yield _raised(inner)._replace(start=hidden.start, end=hidden.end)
     budget = ENOUGH
     bare = NEVER_SEEN.sub("", text) if not text.isascii() else text
+    if bare != text:
+        known = {(finding.type, finding.score) for finding in read_markers(text)}
+        for finding in read_markers(bare):
+            if (finding.type, finding.score) not in known:
+                yield finding._replace(start=0, end=len(text))
     for decoded in chain(decodings(text), bared(bare, len(text)) if bare != text else ()):
         for inner in _read(decoded.text, depth - 1, lenient=decoded.same_places):
             budget -= 1

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .findings import Finding
     from .rules import Rule
 
-__all__ = ["doubt_about", "is_order", "mention"]
+__all__ = ["doubt_about", "is_broken", "is_order", "mention"]
 
 TIGHT = 14
 """Characters between "everything" and "before"."""
@@ -28,7 +28,20 @@ ORDER = re.compile(
 )
 """What stands before a verb that orders something."""
 VERBS_LAST = re.compile("[\u0900-\u097f\u3040-\u30ff\uac00-\ud7a3\u4e00-\u9fff\u0600-\u06ff]")
-ARABIC = 1 << LANGUAGES.index("ar")
+
+
+def bits(*languages: str) -> int:
+    """A set of languages as events have it."""
+    return sum(1 << LANGUAGES.index(language) for language in languages)
+
+
+ARABIC = bits("ar")
+VERB_FIRST = bits("en", "fr", "es", "it", "pt", "pl", "ru", "ar")
+"""Languages in which what an order is about follows the verb."""
+VERB_EITHER = bits("de", "nl")
+VERB_LAST = bits("tr", "hi", "ja", "ko")
+NOT_FIRST = VERB_FIRST | bits("zh")
+"""Languages in which "not" stands right before the verb."""
 NOT_SO = re.compile(r"し(?:ない|ません|ては)|하지|되지|지 ?마|지 ?않|せす|しないて|न कर|मत")
 QUOTES = "\"'`\u201c\u201d\u201e\u00ab\u00bb\u2018\u2019\u300c\u300d\u300e\u300f"
 SLACK = 60
@@ -48,11 +61,16 @@ def doubt_about(
         doubt *= 0.75
     start = min([verb.start, *(event.start for event in chosen)])
     end = max([verb.end, *(event.end for event in chosen)])
-    if BREAK.search(text, start, end):
+    if is_broken(text, start, end):
         doubt *= 0.75
     if PATTERN.search(text, start, end):
         doubt *= 0.6
     return doubt * _denial(text, verb, near) * _belonging(text, verb, chosen, near, wanted)
+
+
+def is_broken(text: str, start: int, end: int) -> bool:
+    """Whether a sentence ends between two places."""
+    return BREAK.search(text, start, end) is not None
 
 
 def _denial(text: str, verb: Event, near: dict[str, list[Event]]) -> float:
@@ -61,8 +79,24 @@ def _denial(text: str, verb: Event, near: dict[str, list[Event]]) -> float:
         return 0.3
     if verb.kind != "obey":
         return 1.0
-    forgotten = (ign for ign in near.get("ign", ()) if 0 <= verb.start - ign.end <= TIGHT)
+    if all(_is_far(text, verb, neg) for neg in near.get("neg", ())):
+        return 0.3
+    forgotten = (
+        ign
+        for ign in near.get("ign", ())
+        if 0 <= verb.start - ign.end <= TIGHT and not is_broken(text, ign.end, verb.start)
+    )
     return 0.3 if any(forgotten) else 1.0  # "do not forget to follow"
+
+
+def _is_far(text: str, verb: Event, neg: Event) -> bool:
+    """Whether a "not" belongs to another verb."""
+    if is_broken(text, min(neg.end, verb.end), max(neg.start, verb.start)):
+        return True
+    common = verb.languages & neg.languages
+    if common & NOT_FIRST:
+        return not 0 <= verb.start - neg.end <= TIGHT
+    return not common & VERB_EITHER and max(neg.start - verb.end, verb.start - neg.end) > 8
 
 
 def _belonging(
@@ -74,7 +108,7 @@ def _belonging(
     if needs and needs[0] in ("your", "your|you"):
         doubt *= _owned(chosen)
     if needs and needs[-1] == "rules":
-        doubt *= _loose(text, chosen, near)
+        doubt *= _loose(text, verb, chosen, near) * _misplaced(verb, chosen[-1])
     if needs in (("all", "prior"), ("aforesaid",), ("upper",)):
         doubt *= _apart(text, chosen, near)
     if wanted.verb == "iam" and not _is_said_of_oneself(text, verb, chosen):
@@ -94,7 +128,7 @@ def _is_denied(text: str, verb: Event, near: dict[str, list[Event]]) -> bool:
     return NOT_SO.match(text, verb.end) is not None
 
 
-def _loose(text: str, chosen: list[Event], near: dict[str, list[Event]]) -> float:
+def _loose(text: str, verb: Event, chosen: list[Event], near: dict[str, list[Event]]) -> float:
     """Whether "previous" belongs to "instructions", and whose these are."""
     rules = chosen[-1]
     doubt = 1.0
@@ -105,8 +139,25 @@ def _loose(text: str, chosen: list[Event], near: dict[str, list[Event]]) -> floa
             doubt = min(doubt, 0.7)
         if any(start <= thing.start < end for thing in near.get("thing", ())):
             doubt = min(doubt, 0.6)
-    mine = [my for my in near.get("my", ()) if 0 <= rules.start - my.end <= CLOSE]
+    mine = [
+        my
+        for my in near.get("my", ())
+        if my.languages & rules.languages and 0 <= rules.start - my.end <= CLOSE
+    ]
+    things = near.get("thing", ())
+    if any(verb.end <= thing.start < rules.start for thing in things):
+        doubt = min(doubt, 0.6)
     return doubt * 0.6 if mine and not near.get("your") else doubt
+
+
+def _misplaced(verb: Event, rules: Event) -> float:
+    """Whether an object stands before its verb in a language where it comes after."""
+    if verb.kind not in ("ign", "obey") or rules.start > verb.start:
+        return 1.0
+    common = verb.languages & rules.languages
+    if common & VERB_EITHER:
+        return 0.75
+    return 0.6 if common & VERB_FIRST and common > 0 else 1.0
 
 
 def _owned(chosen: list[Event]) -> float:
@@ -135,7 +186,7 @@ def _is_said_of_oneself(text: str, verb: Event, chosen: list[Event]) -> bool:
 
 def is_order(text: str, verb: Event) -> bool:
     """Whether the verb begins a sentence, or stands at its end where verbs stand there."""
-    if VERBS_LAST.match(text, verb.start):
+    if VERBS_LAST.match(text, verb.start) or (verb.languages > 0 and verb.languages & VERB_LAST):
         return True
     return ORDER.search(text[max(0, verb.start - 16) : verb.start]) is not None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .doubts import doubt_about, is_order, mention
+from .doubts import doubt_about, is_broken, is_order, mention
 from .findings import Finding
 from .lexicon import HAS_CJK, Event, lexicon
 from .rules import BY_VERB, FOR_ORDERS, NEEDS, RULES, Rule
@@ -69,7 +69,7 @@ def _at(text: str, events: list[Event], index: int, lenient: bool) -> Iterator[F
     near = _near(text, events, index)
     best: dict[str, Finding] = {}
     for wanted in BY_VERB[verb.kind]:
-        chosen = _chosen(verb, near, wanted)
+        chosen = _chosen(text, verb, near, wanted)
         if chosen is None:
             continue
         score = wanted.score * doubt_about(text, verb, chosen, near, wanted)
@@ -106,17 +106,20 @@ def _near(text: str, events: list[Event], index: int) -> dict[str, list[Event]]:
     return near
 
 
-def _chosen(verb: Event, near: dict[str, list[Event]], wanted: Rule) -> list[Event] | None:
+def _chosen(
+    text: str, verb: Event, near: dict[str, list[Event]], wanted: Rule
+) -> list[Event] | None:
     """One word for each need, of the verb's language where there is one; else `None`."""
     chosen: list[Event] = []
     for need in NEEDS[wanted]:
         fitting = [event for kind in need for event in near.get(kind, ())]
         if not fitting:
             return None
-        chosen.append(min(fitting, key=lambda event: _distance(verb, event)))
+        chosen.append(min(fitting, key=lambda event: _distance(text, verb, event)))
     return chosen
 
 
-def _distance(verb: Event, event: Event) -> tuple[bool, int]:
-    gap = max(event.start - verb.end, verb.start - event.end)
-    return not event.languages & verb.languages, gap
+def _distance(text: str, verb: Event, event: Event) -> tuple[bool, bool, int]:
+    """Words of another language are far away, and so are those of another sentence."""
+    start, end = min(verb.end, event.end), max(verb.start, event.start)
+    return not event.languages & verb.languages, is_broken(text, start, end), end - start

@@ -31,6 +31,7 @@ RULES = (
     *rule("injection", 0.75, "ign", "upper"),
     *rule("injection", 0.75, "ign", "aforesaid"),
     *rule("injection", 0.95, "ign", "all", "new", "rules"),
+    *rule("injection", 0.8, "ign", "all", "known"),
     *rule("injection", 0.75, "ign", "all", "prior"),
     *rule("injection", 0.9, "ign", "sysp"),
     *rule("injection", 0.75, "obey", "neg", OVERRIDE, "rules"),
@@ -42,6 +43,7 @@ RULES = (
     *rule("injection", 0.75, "hide", "send|reveal|use", "secret|conv|tool|sysp"),
     *rule("jailbreak", 0.85, "dan"),
     *rule("jailbreak", 0.9, "act", "free"),
+    *rule("jailbreak", 0.85, "act", "wild", "ai"),
     *rule("jailbreak", 0.85, "act", "without", "limit|safe"),
     *rule("jailbreak", 0.6, "youare", "free"),
     *rule("jailbreak", 0.85, "youare", "free", "ai|fromnow|now|act|answer|nolonger|persona"),
@@ -63,7 +65,9 @@ RULES = (
     *rule("system-override", 0.8, "off", "all", "safe"),
     *rule("system-override", 0.45, "mode"),
     *rule("system-override", 0.6, "mode", "on"),
-    *rule("system-override", 0.85, "mode", "youare|ai|ign|safe|free|iam"),
+    *rule("system-override", 0.85, "mode", "youare|ai|safe|free|iam"),
+    *rule("system-override", 0.65, "ign", "safe"),
+    *rule("system-override", 0.85, "ign", "your|all", "safe"),
     *rule("system-override", 0.75, "override"),
     *rule("system-override", 0.6, "iam", "boss"),
     *rule("system-override", 0.75, "iam", "your", "boss"),
@@ -76,7 +80,9 @@ RULES = (
     *rule("data-exfiltration", 0.75, "show", "your", "prompt"),
     *rule("data-exfiltration", 0.8, "show", "your", "rules", "verbatim|prior"),
     *rule("data-exfiltration", 0.8, "reveal", "your", "rules"),
-    *rule("data-exfiltration", 0.8, "echo", "upper"),
+    *rule("data-exfiltration", 0.65, "echo", "upper"),
+    *rule("data-exfiltration", 0.8, "echo", "upper", "verbatim"),
+    *rule("data-exfiltration", 0.8, "echo", "allabove"),
     *rule("data-exfiltration", 0.8, "show", "upper", "verbatim"),
     *rule("data-exfiltration", 0.75, "reveal", "secret", "your|all|sysp|conv"),
     *rule("data-exfiltration", 0.65, "show", "secret", "your"),
@@ -90,9 +96,11 @@ RULES = (
     *rule("tool-exfiltration", 0.65, "reveal", "your|you", "tool"),
     *rule("tool-exfiltration", 0.8, "reveal", "your|you", "tool", "schema"),
     *rule("tool-exfiltration", 0.8, "use", "tool", "send|show|reveal", "secret|conv|sysp"),
-    *rule("tool-exfiltration", 0.75, "use", "tool", "secret|sysp"),
+    *rule("tool-exfiltration", 0.65, "use", "tool", "secret|sysp"),
 )
-FOR_ORDERS = frozenset(r for r in RULES if r.verb in ("show", "send") and 0.65 <= r.score <= 0.7)
+FOR_ORDERS = frozenset(
+    r for r in RULES if r.verb in ("show", "send", "off") and 0.65 <= r.score <= 0.7
+)
 """Rules that count where the verb gives an order: "how do I show" differs from "show"."""
 BY_VERB: dict[str, list[Rule]] = {}
 for _rule in RULES:
