@@ -141,6 +141,13 @@ def test_the_place_is_the_sentence(form: tuple[str, str, str], at: int) -> None:
     assert left.split() == f"{before} {after}".split(), kind
 
 
+def test_a_comment_goes_as_a_whole() -> None:
+    """What hides an order is not left half open."""
+    text = f"High at noon. <!-- Note. {ATTACK} Thanks. --> Low at six."
+    spans = [(one.start, one.end) for one in find_injections(text) if one.score >= 0.7]
+    assert without_sentences(text, spans) == "High at noon. Low at six."
+
+
 @pytest.mark.parametrize(
     ("text", "kind"),
     [

@@ -52,10 +52,10 @@ def bared(bare: str, size: int) -> Iterator[Decoded]:
 
 
 def _commented(text: str, found: list[Finding]) -> list[Finding]:
-    """What stands in comments counts for more."""
+    """What stands in comments counts for more, and is all of the comment."""
     spans = comments_in(text) if found else []
     return [
-        _raised(finding)
+        _raised(finding)._replace(start=start, end=end)
         for finding in found[: ENOUGH * 2]
         for start, end in spans[:ENOUGH]
         if start <= finding.start and finding.end <= end and finding.score >= 0.5

@@ -142,6 +142,6 @@ def comments_in(text: str) -> list[tuple[int, int]]:
         end = text.find("-->", at)
         if end < 0:
             return [*spans, (at, len(text))]
-        spans.append((at, end))
+        spans.append((at, end + 3))
         at = text.find("<!--", end)
     return spans

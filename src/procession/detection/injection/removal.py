@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["without_sentences"]
 
-END = re.compile("[.!?\u2026\u061f\u0964]+[\"'\u201d\u00bb)\\]]*(?=\\s)|[\u3002\uff01\uff1f]|\n")
-"""What ends a sentence; a line ends one too."""
+END = re.compile("[.!?\u2026\u061f\u0964]+[\"'\u201d\u00bb)\\]]*(?=\\s)|[\u3002\uff01\uff1f]|\n|-->")
+"""What ends a sentence; a line and a comment end one too."""
 
 
 def without_sentences(text: str, spans: Iterable[tuple[int, int]]) -> str:
