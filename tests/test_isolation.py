@@ -201,7 +201,7 @@ class Twice:
                 assert mine.to_json() == known.to_json()
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=60)
 @given(ACTIONS)
 def test_whatever_is_edited_shows_in_its_own_place_only(
     actions: list[tuple[str, Any, Any]],

@@ -80,7 +80,7 @@ async def test_own_policy(hook: str, way: str, on_error: Any) -> None:
     policies,
     st.lists(st.tuples(st.sampled_from(HOOKS), st.sampled_from(sorted(FAILURES)), open_policies)),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_any_composition(
     hook: str, nth: int, way: str, policy: Policy, around: list[tuple[str, str, Policy]]
 ) -> None:
