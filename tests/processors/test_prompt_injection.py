@@ -192,6 +192,12 @@ async def test_options_of_the_call() -> None:
     assert '"categories"' in judge.calls[0].prompt[0]["content"]
 
 
+async def test_types_that_nobody_asked_for_rewrite_nothing() -> None:
+    """B-030: what is left after the rules stays as it is."""
+    processor, _, _ = detector(rated(None, "other", spam=1.0), strategy="rewrite")
+    assert prompted(await judged_input(processor, f"Hello. {ATTACK}")) == ["Hello."]
+
+
 async def test_types_that_nobody_asked_for_do_not_count_locally_either() -> None:
     """B-030."""
     processor, told = local(detection_types=["jailbreak"])
@@ -294,6 +300,7 @@ async def test_rewrite_by_the_rules_takes_sentences_out() -> None:
     assert [v.detail["strategy"] for v in told] == ["rewrite"]
     seen = await judged_input(processor, [ATTACK, HARMLESS])
     assert prompted(seen) == [HARMLESS]
+    assert [m.role for m in seen.run.message_list.get.all.db()] == ["user", "assistant"]
     seen = await judged_input(processor, [user(ATTACK, IMAGE)])
     assert [part["type"] for part in seen.prompt[0]["content"] if part.get("text") != ""] == [
         "file"

@@ -10,9 +10,12 @@ if TYPE_CHECKING:
 
 __all__ = ["NEVER_SEEN", "Hidden", "read_hidden"]
 
-TAGS = re.compile("(?<!\U0001f3f4)[\U000e0000-\U000e007f]{2,}")
-"""Not behind a black flag: there they are the flags of England, Scotland and Wales."""
-FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f")
+TAGS = re.compile("[\U000e0000-\U000e007f]{2,}")
+FLAG = re.compile(
+    "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|\U000e0073\U000e0063\U000e0074"
+    "|\U000e0077\U000e006c\U000e0073)\U000e007f"
+)
+"""The flags of England, Scotland and Wales, which are made of tags."""
 SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}")
 UNSEEN = "\u200b\u200c\u200d\u2060-\u2064\ufeff\u180e"
 ZERO_WIDTHS = re.compile(f"[{UNSEEN}]{{16,}}")
@@ -36,11 +39,9 @@ def read_hidden(text: str) -> Iterator[Hidden]:
     """The hidden texts; nothing for a text of characters that show."""
     if text.isascii() or not ANY.search(text):
         return
-    flags = {match.start() + 1 for match in FLAG.finditer(text)}
-    for match in TAGS.finditer(text):
-        if match.start() not in flags:
-            letters = "".join(chr(ord(tag) - 0xE0000) for tag in match.group())
-            yield _said(letters.strip("\x00\x01\x7f"), match)
+    for match in TAGS.finditer(FLAG.sub(lambda flag: " " * len(flag.group()), text)):
+        letters = "".join(chr(ord(tag) - 0xE0000) for tag in match.group())
+        yield _said(letters.strip("\x00\x01\x7f"), match)
     for match in SELECTORS.finditer(text):
         data = bytes(map(_selected, match.group()))
         yield _said(data.decode("utf-8", "replace"), match)

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 __all__ = ["without_sentences"]
 
-END = re.compile("[.!?\u2026\u061f\u0964]+[\"'\u201d\u00bb)\\]]*(?=\\s)|[\u3002\uff01\uff1f]|\n|-->")
+END = re.compile(
+    "[.!?\u2026\u061f\u0964]+[\"'\u201d\u00bb)\\]]*(?=\\s)|[\u3002\uff01\uff1f]|\n|-->"
+)
 """What ends a sentence; a line and a comment end one too."""
 
 
