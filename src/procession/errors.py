@@ -162,6 +162,9 @@ class TripWire(BaseException):
     `processor_id` names who decided. Raised by `args.abort(...)`; user code may raise it too.
     """
 
+    passing: Any = None
+    """The engine's: the chunk that is delivered before the verdict counts."""
+
     def __init__(
         self,
         reason: str | None = None,

@@ -314,6 +314,28 @@ class ProcessOutputStreamArgs(HookArgs[M]):
     set_timer: Callable[[float], None] = ABSENT
     """The engine's: how `flush_within` is heard."""
 
+    def abort(
+        self,
+        reason: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        *,
+        retry: bool = False,
+        metadata: M | None = None,
+        passing: Chunk | None = None,
+    ) -> NoReturn:
+        """Stop here: raises `TripWire`, never returns (R-025).
+
+        `passing` is delivered first: what of `part` is harmless, as `args.with_text(...)`. With
+        watches, that is what makes the text before a verdict the same however the answer was cut.
+        The processors behind this one see it, and when one of them gives a verdict on it, that one
+        counts.
+        """
+        try:
+            super().abort(reason, options, retry=retry, metadata=metadata)
+        except TripWire as wire:
+            wire.passing = passing
+            raise
+
     def with_text(self, text: str) -> Chunk:
         """A copy of `part` with another text, whatever kind of lane it belongs to.
 

@@ -11,13 +11,14 @@ import inspect
 import logging
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..chunks import Chunk, payload_from_json
 from ..errors import ProcessorError
 from ..hold import WITHHELD, Held
 from ..policy import Aside, GuardedFlush, guarded_hook
 from ..processor import ProcessOutputStreamArgs
+from ..verdicts import verdict_in
 from .flushing import Flush
 from .mending import mend_edited, mend_returned
 from .pipeline import failed
@@ -263,9 +264,8 @@ class Gate:
                 else:
                     returned = post.hook(args)
             except BaseException as error:
-                if post.is_async:
-                    turns.leave(post.position, outside)
-                await failed(self._run, post.link, args, error)
+                turns.at = turns.at if post.is_async else post.position
+                await self._stopped_by(post, error, outside)
             if returned is not part or args.verdict is not None:
                 part = await self._made(post, returned, part)
                 if part is None:
@@ -295,8 +295,7 @@ class Gate:
         try:
             returned = await _awaited(post, returned)
         except BaseException as error:
-            turns.leave(position, outside)
-            await failed(self._run, post.link, post.args, error)
+            await self._stopped_by(post, error, outside)
         try:
             if returned and returned.__class__ in (list, tuple):
                 returned = await self._several(post, returned, part)
@@ -308,6 +307,35 @@ class Gate:
         if returned is None:
             self._dropped(post, part)
         return returned
+
+    async def _stopped_by(self, post: _Post, error: BaseException, outside: int) -> NoReturn:
+        """A hook has raised, or given its verdict: that leaves, and nobody waits for it."""
+        try:
+            await self._let_pass(post, error)
+        finally:
+            self.turns.leave(post.position, outside)
+        await failed(self._run, post.link, post.args, error)
+
+    async def _let_pass(self, post: _Post, error: BaseException) -> None:
+        """Of the chunk at which a hook has stopped: what it had let go of, and what its verdict
+        lets pass. Where the provider has cut the text must not decide what is delivered (law 3).
+
+        If somebody behind it gives a verdict on that, this one is never told: with smaller chunks
+        it would not have been given.
+        """
+        args, wire = post.args, verdict_in(error)
+        if wire is None and not isinstance(error, Exception):
+            return  # the run is over
+        verdict, args.verdict = args.verdict, None
+        wire = wire or verdict
+        passing = None
+        if wire is not None:
+            passing, wire.passing = wire.passing, None
+        for chunk in _let_through(post, passing):
+            made = self._fitting(post.link, chunk, _NOTHING)
+            await self.turns.free(post.position)
+            await self._run.deliver_written(made, post.position)
+        args.verdict = verdict
 
     def _dropped(self, post: _Post, part: Chunk) -> None:
         """The likeliest mistake of a stream hook is a forgotten return: say so, once a run."""
@@ -409,6 +437,7 @@ class Gate:
             try:
                 returned = await _awaited(post, ask(post.args))
             except BaseException as error:
+                await self._let_pass(post, error)
                 await failed(self._run, post.link, post.args, error)
             for chunk in returned if returned.__class__ in (list, tuple) else [returned]:
                 if chunk is not None and chunk is not WITHHELD:
@@ -463,6 +492,13 @@ def _wrong(link: Link, problem: str) -> ProcessorError:
 
 def _kind(value: Any) -> str:
     return "an empty list" if value == [] else type(value).__name__
+
+
+def _let_through(post: _Post, passing: Chunk | None) -> list[Chunk]:
+    """What a hook that has stopped lets go of the chunk under way."""
+    if isinstance(post.held, Held):
+        return post.held.stopped(passing)
+    return [] if passing is None else [passing]
 
 
 async def _awaited(post: _Post, returned: Any) -> Any:

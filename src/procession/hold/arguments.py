@@ -36,14 +36,19 @@ def collect(results: list[Any], returned: Any) -> None:
 
 
 class _Written:
-    """What is written of a call's arguments: JSON, and other chunks where hooks make some."""
+    """What is written of a call's arguments: JSON, and other chunks where hooks make some.
 
-    __slots__ = ("_json", "_part", "results")
+    They become part of `results`.
+    """
 
-    def __init__(self, part: Chunk) -> None:
+    __slots__ = ("_json", "_part", "as_json", "results")
+
+    def __init__(self, part: Chunk, results: list[Any]) -> None:
         self._part = part
         self._json: list[str] = []
-        self.results: list[Any] = []
+        self.results = results
+        self.as_json: Callable[[str], str] | None = None
+        """How the text is written that the hook is being called with; `None`: it is not."""
 
     def add(self, json: str) -> None:
         self._json.append(json)
@@ -71,6 +76,13 @@ class _Written:
             self.results.append(chunk)
         self._json.clear()
 
+    def stop(self, passing: Chunk | None) -> None:
+        """The hook lets no more pass than this of the text that it is being called with."""
+        text = self.taken(passing)
+        if self.as_json is not None:
+            self.add(self.as_json(text))
+        self.close()
+
 
 class _Call:
     """The arguments of one call, as far as they have come."""
@@ -91,20 +103,35 @@ class _Call:
 class Arguments:
     """Holds back the leaves of tool arguments, and writes the JSON anew, always the same way."""
 
-    __slots__ = ("_calls", "_disguised", "_rules")
+    __slots__ = ("_calls", "_disguised", "_rules", "_written")
 
     def __init__(self, rules: Rules, disguised: Callable[[str, Any, Any], None] | None) -> None:
         self._rules = rules
         self._disguised = disguised
         """Told of arguments that were changed: the call's id, what they were, what they are."""
         self._calls: dict[str, _Call] = {}
+        self._written: _Written | None = None
+        """What is being written, while the hook is called with leaves."""
 
     def clear(self) -> None:
         """Forget what is held back."""
         self._calls.clear()
+        self._written = None
 
-    def work(self, part: Chunk) -> Work | None:
-        """What is to be done for a chunk of a call; `None`: nothing but pass it."""
+    def stop(self, passing: Chunk | None) -> bool:
+        """The hook has stopped at a leaf, of which it lets `passing` pass; `False`: it was not
+        called with one.
+        """
+        written, self._written = self._written, None
+        if written is not None:
+            written.stop(passing)
+        return written is not None
+
+    def work(self, part: Chunk, results: list[Any]) -> Work | None:
+        """What is to be done for a chunk of a call; `None`: nothing but pass it.
+
+        What comes of it becomes part of `results`, as it comes.
+        """
         id = part.payload.tool_call_id
         if part.type == KIND:
             if not part.payload.args_text_delta:
@@ -112,41 +139,41 @@ class Arguments:
             call = self._calls.get(id)
             if call is None:
                 call = self._calls[id] = _Call(part)
-            return self._delta(call, part)
+            return self._delta(call, part, results)
         if part.type == "tool-call":
-            return self._whole(part)
-        return self._end(part) if id in self._calls else None
+            return self._whole(part, results)
+        return self._end(part, results) if id in self._calls else None
 
-    def last(self) -> Work:
+    def last(self, results: list[Any]) -> Work:
         """The stream has ended: what is left of calls that have not."""
-        results: list[Any] = []
         for call in list(self._calls.values()):
-            results += yield from self._rest(call)
+            yield from self._rest(call, results)
         self._calls.clear()
         return results
 
     # ── deltas ─────────────────────────────────────────────────────────────────────────────────
 
-    def _delta(self, call: _Call, part: Chunk) -> Work:
-        written = _Written(part)
+    def _delta(self, call: _Call, part: Chunk, results: list[Any]) -> Work:
+        written = self._written = _Written(part, results)
         yield from self._events(call, call.reader.feed(part.payload.args_text_delta), written)
+        self._written = None
         written.close()
-        return written.results or [WITHHELD]
+        return results or [WITHHELD]
 
-    def _end(self, part: Chunk) -> Work:
-        results = yield from self._rest(self._calls.pop(part.payload.tool_call_id))
+    def _end(self, part: Chunk, results: list[Any]) -> Work:
+        yield from self._rest(self._calls.pop(part.payload.tool_call_id), results)
         collect(results, (yield part, None))
         return results
 
-    def _rest(self, call: _Call) -> Work:
-        written = _Written(call.model)
+    def _rest(self, call: _Call, results: list[Any]) -> Work:
+        written = self._written = _Written(call.model, results)
         yield from self._events(call, call.reader.end(), written)
         for lane, raw in ((call.leaf, False), (call.rest, True)):
             if lane is not None and not lane.is_empty:
                 yield from self._leave(lane, lane.rest(), written, raw=raw, is_last=True)
-        call.leaf = call.rest = None
+        call.leaf = call.rest = self._written = None
         written.close()
-        return written.results
+        return results
 
     def _events(self, call: _Call, events: Iterable[Event], written: _Written) -> Rewriting:
         for kind, text in events:
@@ -184,13 +211,15 @@ class Arguments:
         self, lane: Lane, text: str, written: _Written, *, raw: bool, is_last: bool = False
     ) -> Rewriting:
         portions = lane.portions(text)
+        written.as_json = str if raw else encoded
         for number, portion in enumerate(portions, 1):
             last = is_last and number == len(portions)
             found = written.taken((yield self._shown(lane, portion, last)))
-            written.add(found if raw else encoded(found))
+            written.add(written.as_json(found))
 
     def _number(self, lane: Lane, literal: str, written: _Written) -> Rewriting:
         plain = number_text(literal)
+        written.as_json = _begun
         found = written.taken((yield self._shown(lane, plain, True)))
         written.add(literal if found == plain else f'"{encoded(found)}"')
 
@@ -203,20 +232,19 @@ class Arguments:
 
     # ── the whole call ─────────────────────────────────────────────────────────────────────────
 
-    def _whole(self, part: Chunk) -> Work:
+    def _whole(self, part: Chunk, results: list[Any]) -> Work:
         payload = part.payload
-        results: list[Any] = []
         call = self._calls.pop(payload.tool_call_id, None)
         if call is not None:
-            results = yield from self._rest(call)
+            yield from self._rest(call, results)
         if payload.args is not UNSET:
             model = ToolInputDeltaPayload(
                 tool_call_id=payload.tool_call_id, args_text_delta="", tool_name=payload.tool_name
             )
             call = _Call(Chunk(KIND, model, run_id=part.run_id, from_=part.from_))
-            written = _Written(call.model)
+            written = self._written = _Written(call.model, results)
             args = yield from self._rewritten(call, payload.args, written)
-            results += written.results
+            self._written = None
             if args is not payload.args:
                 if self._disguised is not None:
                     self._disguised(payload.tool_call_id, payload.args, args)
@@ -266,3 +294,8 @@ class Arguments:
         plain = number_text(value)
         found = written.taken((yield self._shown(lane, plain, True)))
         return value if found == plain else found
+
+
+def _begun(digits: str) -> str:
+    """The beginning of a number of which the rest is not let pass: it is a text."""
+    return f'"{encoded(digits)}' if digits else ""

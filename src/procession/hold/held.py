@@ -48,6 +48,7 @@ class Held:
         "_lanes",
         "_look_behind",
         "_open",
+        "_results",
         "_rules",
         "_said",
         "_splits",
@@ -79,10 +80,14 @@ class Held:
         self._said: list[tuple[int, str, str]] = []
         """With the unit `end`: what was said, each with its step and the kind of its lane."""
         self._step = 0
+        self._results: list[Any] = []
+        """What has come of the chunk that is being worked on, where the hook is called more than
+        once for it."""
 
     def begin(self, step: int) -> None:
         """An attempt at a step begins; what one before has left is forgotten."""
         self._step = step
+        self._results = []
         self._lanes.clear()
         for lanes in self._open.values():
             lanes.clear()
@@ -143,7 +148,8 @@ class Held:
         if not released:
             return WITHHELD
         if self._splits:
-            return self._leaving(lane, released, part)
+            self._results = []
+            return self._leaving(lane, released, self._results, part)
         args.piece = Piece(released, lane.before, lane.kind, lane.id, False)
         look = self._look_behind
         if look:
@@ -162,8 +168,19 @@ class Held:
 
     def end(self, args: Args) -> Any:
         """The model's stream has ended: whatever is left leaves, as if a hook had returned it."""
-        work = self._last()
+        self._results = []
+        work = self._last(self._results)
         return self._continued(args, work) if self._awaits else self._done(args, work)
+
+    def stopped(self, passing: Chunk | None) -> list[Chunk]:
+        """The hook has raised, or given its verdict: what it had let go of before, of the same
+        chunk, and what it lets pass of the piece at which it did.
+        """
+        results, self._results = self._results, []
+        is_leaf = self._arguments is not None and self._arguments.stop(passing)
+        if not is_leaf:
+            collect(results, passing)
+        return [result for result in results if result is not WITHHELD]
 
     def _done(self, args: Args, work: Work) -> Any:
         """Call a plain hook as often as `work` wants; an awaitable that it returns is waited for
@@ -179,6 +196,7 @@ class Held:
                     return self._continued(args, work, returned)
                 args.part, args.piece = work.send(returned)
         except StopIteration as end:
+            self._results = []
             return _outcome(end.value)
 
     async def _continued(self, args: Args, work: Work, returned: Any = WITHHELD) -> Any:
@@ -194,6 +212,7 @@ class Held:
                 args.part, args.piece = work.send(returned)
                 returned = self._hook(args)
         except StopIteration as end:
+            self._results = []
             return _outcome(end.value)
 
     # ── text and reasoning ─────────────────────────────────────────────────────────────────────
@@ -205,10 +224,15 @@ class Held:
         return lane
 
     def _leaving(
-        self, lane: Lane, text: str, part: Chunk | None = None, *, is_last: bool = False
+        self,
+        lane: Lane,
+        text: str,
+        results: list[Any],
+        part: Chunk | None = None,
+        *,
+        is_last: bool = False,
     ) -> Work:
         """Let go of `text`, portion by portion."""
-        results: list[Any] = []
         portions = lane.portions(text)
         for number, portion in enumerate(portions, 1):
             chunk = lane.carrier(len(portion))
@@ -234,12 +258,14 @@ class Held:
         if piece is not None and piece in self._open:
             lane = self._open[piece].get(part.payload.id)
             if lane is not None:
-                return self._border(part, lane)
+                self._results = []
+                return self._border(part, lane, self._results)
         elif kind in _CALLS and self._arguments is not None:
-            return self._arguments.work(part)
+            self._results = []
+            return self._arguments.work(part, self._results)
         return None
 
-    def _border(self, part: Chunk, lane: Lane) -> Work:
+    def _border(self, part: Chunk, lane: Lane, results: list[Any]) -> Work:
         """A block ends; or begins, though one of its id has not ended, or has to wait."""
         begins = part.type.endswith("-start")
         if self._rules.waits_for_end:
@@ -251,14 +277,12 @@ class Held:
             yield  # a generator all the same
         del self._open[_BORDERS[part.type]][lane.id]
         self._lanes.remove(lane)
-        results: list[Any] = []
         if not lane.is_empty:
-            results = yield from self._leaving(lane, lane.rest(), is_last=True)
+            yield from self._leaving(lane, lane.rest(), results, is_last=True)
         collect(results, (yield part, None))
         return results
 
-    def _last(self) -> Work:
-        results: list[Any] = []
+    def _last(self, results: list[Any]) -> Work:
         lanes, self._lanes = self._lanes, []
         for open_lanes in self._open.values():
             open_lanes.clear()
@@ -266,11 +290,11 @@ class Held:
             if lane.opening is not None:
                 collect(results, (yield lane.opening, None))
             if not lane.is_empty:
-                results += yield from self._leaving(lane, lane.rest(), is_last=True)
+                yield from self._leaving(lane, lane.rest(), results, is_last=True)
             if lane.closing is not None:
                 collect(results, (yield lane.closing, None))
         if self._arguments is not None:
-            results += yield from self._arguments.last()
+            yield from self._arguments.last(results)
         return results
 
 

@@ -60,5 +60,6 @@ class Outcome(Struct):
         for waiting in self.waits:
             await waiting
         if self.wire is not None:
+            self.wire.passing = part
             raise self.wire
         return part

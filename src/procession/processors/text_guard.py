@@ -223,7 +223,8 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         if outcome.waits:
             return outcome.after(part)
         if outcome.wire is not None:
-            args.abort(outcome.wire.reason, metadata=outcome.wire.metadata)
+            wire = outcome.wire
+            args.abort(wire.reason, metadata=wire.metadata, passing=part)
         return part
 
     def weighed(self, piece: Piece, lane: Lane, found: Sequence[F]) -> Outcome | None:
@@ -239,7 +240,8 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
             first = [Sighting(seen.text, seen.regions[:1], offset)]
             metadata = self.block_metadata(Place(STREAM), first)
             wire = TripWire(self.reason(first), metadata=metadata, processor_id=self.id)
-            return Outcome(piece.text, True, [wait for wait in waits if wait], wire)
+            before = _harmless(piece, seen.regions)
+            return Outcome(before, bool(before), [wait for wait in waits if wait], wire)
         text = self._let_through(piece, seen, lane)
         if not lane.is_known:
             waits.append(self._report(Place(STREAM), [seen]))
@@ -282,6 +284,13 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         if seen is None:
             seen = state[key] = LetThrough()
         return seen
+
+
+def _harmless(piece: Piece, regions: Sequence[Region[Any]]) -> str:
+    """What of a piece stands before the first region; nothing, if it is not known where one is."""
+    if any(region.start == region.end for region in regions):
+        return ""
+    return piece.text[: max(0, regions[0].start - len(piece.before))]
 
 
 def _unsettled(regions: list[Region[F]], settled: Sequence[Span]) -> list[Region[F]]:
