@@ -124,7 +124,7 @@ async def test_closing_the_stream_hangs_up(provider: Provider, model: OpenAIChat
         async for chunks in stream:
             if text(list(chunks)):
                 break
-    await asyncio.wait_for(provider.hung_up.wait(), 2)
+    await asyncio.wait_for(provider.hung_up.wait(), 20)
 
 
 async def test_cancelling_a_wait_hangs_up(provider: Provider, model: OpenAIChatModel) -> None:
@@ -140,7 +140,7 @@ async def test_cancelling_a_wait_hangs_up(provider: Provider, model: OpenAIChatM
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    await asyncio.wait_for(provider.hung_up.wait(), 2)
+    await asyncio.wait_for(provider.hung_up.wait(), 20)
     gc.collect()
     left = {task for task in asyncio.all_tasks() - before if "stream" in repr(task.get_coro())}
     assert not left

@@ -122,7 +122,7 @@ async def test_closing_the_stream_hangs_up(provider: Provider, model: OpenAIResp
         async for chunks in stream:
             if text(list(chunks)):
                 break
-    await asyncio.wait_for(provider.hung_up.wait(), 2)
+    await asyncio.wait_for(provider.hung_up.wait(), 20)
 
 
 async def test_an_answer_in_one_piece_of_json(
