@@ -2,6 +2,7 @@
 
     ProcessionError
     ├── ConfigurationError        an agent, model or tool that cannot work: fix the set-up
+    │   ├── OptionError           an option that cannot be used; an InputError, too
     │   ├── MissingKeyError       a provider's key is not in the environment
     │   ├── UnknownModelError     a model id that nothing in the registry answers to
     │   └── ModelFetchError       the embedded model could not be fetched
@@ -31,6 +32,7 @@ __all__ = [
     "MissingKeyError",
     "ModelError",
     "ModelFetchError",
+    "OptionError",
     "ProcessionError",
     "ProcessorError",
     "StructuredOutputError",
@@ -70,6 +72,14 @@ class ModelFetchError(ConfigurationError):
 
 class InputError(ProcessionError, ValueError):
     """A message, part, chunk or option in a form that is not accepted (R-319, R-326, R-328)."""
+
+
+class OptionError(ConfigurationError, InputError):
+    """An option of a processor, a policy or a watch that cannot be used (B-014).
+
+    It is what a set-up that cannot work is, a `ConfigurationError`, and what a wrong value is, an
+    `InputError` and so a `ValueError`: whichever of them is caught, it is among them.
+    """
 
 
 class ProcessorError(ProcessionError):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from ..errors import InputError
+from ..errors import OptionError
 
 __all__ = ["Literals"]
 
@@ -15,7 +15,7 @@ class Literals:
     """One text or several that are looked for as they are: `Literals("secret", "token")`.
 
     What cannot be the beginning of one of them leaves at once. With `ignore_case`, characters
-    count as equal when their lower-case forms are. Raises `InputError` when there is none, or an
+    count as equal when their lower-case forms are. Raises `OptionError` when there is none, or an
     empty one.
     """
 
@@ -81,7 +81,7 @@ def _texts(given: tuple[Any, ...]) -> tuple[str, ...]:
         else:
             found.append(entry)
     if not found or not all(isinstance(text, str) and text for text in found):
-        raise InputError("Literals: give one text or several, none of them empty")
+        raise OptionError("Literals: give one text or several, none of them empty")
     return tuple(dict.fromkeys(found))
 
 

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigurationError, InputError
+from ..errors import ConfigurationError, OptionError
 from .syntax import parsed
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Pattern:
     `look_behind`: how many characters before a piece your hook wants to see, if more than the
     expression needs.
 
-    Raises `InputError` for an expression that RE2 does not take (back-references and look-around
+    Raises `OptionError` for an expression that RE2 does not take (back-references and look-around
     among them), for one that matches the empty text, and for options out of range;
     `ConfigurationError` without the extra.
     """
@@ -57,7 +57,7 @@ class Pattern:
         self._compiled = _compiled(self.source)
         found = parsed(self.source)
         if found.node.shortest == 0:
-            raise InputError(f"Pattern: {_shown(source)} matches the empty text")
+            raise OptionError(f"Pattern: {_shown(source)} matches the empty text")
         self.max_length = found.node.longest
         """The length of the longest match in characters; `None`: there is none."""
         self.look_behind = max(look_behind, int(found.looks_behind))
@@ -180,13 +180,13 @@ def _compiled(source: str, *, of: str | None = None) -> Any:
         told = words.decode(errors="replace") if isinstance(words, bytes) else str(words)
         shown = _shown(source if of is None else of)
     if _UNKNOWN.search(source):
-        raise InputError(
+        raise OptionError(
             f"Pattern: {shown} uses look-around or a back-reference ({told}): what may still "
             "become a match of it cannot be known. Match more, and look again in your hook"
         )
     if of is not None:
-        raise InputError(f"Pattern: {shown} is too large to be followed ({told})")
-    raise InputError(f"Pattern: {shown} is not an expression that RE2 takes: {told}")
+        raise OptionError(f"Pattern: {shown} is too large to be followed ({told})")
+    raise OptionError(f"Pattern: {shown} is not an expression that RE2 takes: {told}")
 
 
 def _re2() -> Any:
@@ -219,7 +219,7 @@ def _ascii_of(atoms: Iterable[str]) -> frozenset[str]:
 
 def _check(option: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"Pattern: {option} must be a whole number of at least {least}")
+        raise OptionError(f"Pattern: {option} must be a whole number of at least {least}")
 
 
 def _shown(source: str) -> str:

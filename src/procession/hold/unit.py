@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, get_args
 
-from ..errors import InputError
+from ..errors import OptionError
 from .sentences import may_end, sentence_ends
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Unit:
       not waited for: a step that was held back until the run ends could not be acted on.)
 
     Leaves of tool arguments are whole at their own ends, with `step` and `end` too: what the tool
-    is called with cannot wait. Raises `InputError` for another name.
+    is called with cannot wait. Raises `OptionError` for another name.
     """
 
     look_behind = 0
@@ -37,7 +37,7 @@ class Unit:
     def __init__(self, name: UnitName) -> None:
         if name not in get_args(UnitName):
             known = ", ".join(map(repr, get_args(UnitName)))
-            raise InputError(f"Unit: the name must be one of {known}, not {name!r}")
+            raise OptionError(f"Unit: the name must be one of {known}, not {name!r}")
         self.name: UnitName = name
 
     def __repr__(self) -> str:

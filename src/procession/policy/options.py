@@ -7,7 +7,7 @@ from math import isfinite
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import ConfigurationError
+from ..errors import OptionError
 from .circuit import Circuit
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Breaker:
 
     After `failures` failures in a row, whichever runs they happened in, the processor is not called
     for `seconds`: each call fails at once, as `on_error` says. Then a single call tries it again:
-    a success ends the rest, a failure begins another one. Raises `ConfigurationError` for a wrong
+    a success ends the rest, a failure begins another one. Raises `OptionError` for a wrong
     option.
     """
 
@@ -33,7 +33,7 @@ class Breaker:
 
     def __init__(self, *, failures: int = 5, seconds: float = 30.0) -> None:
         if isinstance(failures, bool) or not isinstance(failures, int) or failures < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError("Breaker: failures must be a whole number of at least 1")
+            raise OptionError("Breaker: failures must be a whole number of at least 1")
         self.failures = failures
         self.seconds = _positive("Breaker: seconds", seconds)
 
@@ -63,7 +63,7 @@ class Policy:
     changes nothing; what it raises counts for nothing either.
 
     One policy may be shared: the breaker counts for each processor by itself. Raises
-    `ConfigurationError` for a wrong option.
+    `OptionError` for a wrong option.
     """
 
     __slots__ = ("_circuits", "_lock", "breaker", "fallback", "observe", "on_error", "timeout")
@@ -78,16 +78,14 @@ class Policy:
         observe: bool = False,
     ) -> None:
         if on_error not in _CHOICES:
-            raise ConfigurationError(
+            raise OptionError(
                 f"Policy: on_error must be {', '.join(map(repr, _CHOICES[:-1]))} or "
                 f"{_CHOICES[-1]!r}, not {_shown(on_error)}"
             )
         if breaker is not None and not isinstance(breaker, Breaker):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(f"Policy: breaker must be a Breaker, not {_shown(breaker)}")
+            raise OptionError(f"Policy: breaker must be a Breaker, not {_shown(breaker)}")
         if not isinstance(observe, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ConfigurationError(
-                f"Policy: observe must be True or False, not {_shown(observe)}"
-            )
+            raise OptionError(f"Policy: observe must be True or False, not {_shown(observe)}")
         _check_fallback(on_error, fallback)
         self.timeout = None if timeout is None else _positive("Policy: timeout", timeout)
         self.on_error: OnError = on_error
@@ -136,31 +134,29 @@ class Policy:
 
 
 def policy_of(processor: Any) -> Policy | None:
-    """The policy of a processor; raises `ConfigurationError` for something else in its place."""
+    """The policy of a processor; raises `OptionError` for something else in its place."""
     policy: Any = getattr(processor, "policy", None)
     if policy is None or isinstance(policy, Policy):
         return policy
-    raise ConfigurationError(
-        f"processor {processor.id!r}: policy must be a Policy, not {_shown(policy)}"
-    )
+    raise OptionError(f"processor {processor.id!r}: policy must be a Policy, not {_shown(policy)}")
 
 
 def _check_fallback(on_error: str, fallback: Any) -> None:
     if fallback is None:
         if on_error == "degrade":
-            raise ConfigurationError(
+            raise OptionError(
                 "Policy: on_error='degrade' needs fallback=…, the processor that does the work "
                 "instead"
             )
         return
     if on_error != "degrade":
-        raise ConfigurationError(
+        raise OptionError(
             f"Policy: fallback is used with on_error='degrade' only, not with {on_error!r}"
         )
     if isinstance(fallback, type) or not isinstance(getattr(fallback, "id", None), str):
-        raise ConfigurationError(f"Policy: fallback must be a processor, not {_shown(fallback)}")
+        raise OptionError(f"Policy: fallback must be a processor, not {_shown(fallback)}")
     if policy_of(fallback) is not None:
-        raise ConfigurationError(
+        raise OptionError(
             f"Policy: fallback {fallback.id!r} must not have a policy of its own: the timeout of "
             f"this one is its timeout too, and its failure blocks"
         )
@@ -169,7 +165,7 @@ def _check_fallback(on_error: str, fallback: Any) -> None:
 def _positive(name: str, value: Any) -> float:
     good = isinstance(value, int | float) and not isinstance(value, bool)
     if not good or not isfinite(value) or value <= 0:
-        raise ConfigurationError(f"{name} must be a number of seconds above 0, not {_shown(value)}")
+        raise OptionError(f"{name} must be a number of seconds above 0, not {_shown(value)}")
     return float(value)
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ..chunks import Usage
 from ..engine.interruption import Interrupted
-from ..errors import ConfigurationError, InputError, ModelError
+from ..errors import ConfigurationError, InputError, ModelError, OptionError
 from ..retrying import Retries
 from ..structured.consulting import CutShort
 from .classifier_answers import ClassifierAnswers, fitting
@@ -51,7 +51,7 @@ class Classifier:
       asked for an object (`LanguageEvaluationModel`).
     - `questions`: by name. Without them each call of `evaluate` has to bring its own.
 
-    It keeps nothing from call to call: one may serve many at the same time. Raises `InputError`,
+    It keeps nothing from call to call: one may serve many at the same time. Raises `OptionError`,
     a `ValueError`, for a question that is none.
     """
 
@@ -60,7 +60,7 @@ class Classifier:
     ) -> None:
         given: Any = id
         if not isinstance(given, str) or not given:
-            raise InputError("Classifier: id must be a text that is not empty")
+            raise OptionError("Classifier: id must be a text that is not empty")
         self.id = id
         self.questions: Mapping[str, Question] | None = None
         if questions is not None:
@@ -146,7 +146,7 @@ class Classifier:
 
 
 def the_classifier(owner: str, given: Any) -> Classifier:
-    """A processor's `classifier`: one that has questions; raises `InputError`, and for the name of
+    """A processor's `classifier`: one that has questions; raises `OptionError`, and for the name of
     one `ConfigurationError`."""
     if isinstance(given, str):
         raise ConfigurationError(
@@ -154,15 +154,15 @@ def the_classifier(owner: str, given: Any) -> Classifier:
             f"and there is no app to look it up in: give the Classifier itself"
         )
     if not isinstance(given, Classifier):
-        raise InputError(f"{owner}: classifier must be a Classifier, not {type(given).__name__}")
+        raise OptionError(f"{owner}: classifier must be a Classifier, not {type(given).__name__}")
     if given.questions is None:
-        raise InputError(f"{owner}: classifier {given.id!r} has no questions: give it some")
+        raise OptionError(f"{owner}: classifier {given.id!r} has no questions: give it some")
     return given
 
 
 def _evaluation_model(owner: str, given: Any) -> EvaluationModel:
     if given is None:
-        raise InputError(f"{owner}: model must be an evaluation model or a language model")
+        raise OptionError(f"{owner}: model must be an evaluation model or a language model")
     if callable(getattr(given, "evaluate", None)):
         return cast("EvaluationModel", given)
     return LanguageEvaluationModel(given)

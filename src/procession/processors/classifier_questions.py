@@ -8,7 +8,7 @@ from typing import Any, NoReturn, cast
 
 from msgspec import Struct
 
-from ..errors import InputError
+from ..errors import OptionError
 from ..records import clean_json
 from .option_checks import one_of
 
@@ -65,23 +65,23 @@ _TRUTHS: dict[Any, bool] = {True: True, False: False, "true": True, "false": Fal
 
 
 def questions_of(owner: str, given: Any) -> dict[str, Question]:
-    """The questions in one form, of their own; raises `InputError` for what is none."""
+    """The questions in one form, of their own; raises `OptionError` for what is none."""
     if not isinstance(given, Mapping) or not given:
-        raise InputError(f"{owner}: questions must be a mapping of at least one question")
+        raise OptionError(f"{owner}: questions must be a mapping of at least one question")
     found: dict[str, Question] = {}
     for name, question in cast("Mapping[Any, Any]", given).items():
         if not isinstance(name, str) or not name:
-            raise InputError(f"{owner}: questions: each name must be a text that is not empty")
+            raise OptionError(f"{owner}: questions: each name must be a text that is not empty")
         found[name] = _checked(f"{owner}: question {name!r}", question)
     return found
 
 
 def json_data(owner: str, name: str, value: Any) -> Any:
-    """`value` as JSON data of its own, with clean texts; raises `InputError` for what is none."""
+    """`value` as JSON data of its own, with clean texts; raises `OptionError` for what is none."""
     try:
         return clean_json(json.loads(json.dumps(value, allow_nan=False)))
     except (TypeError, ValueError, RecursionError):
-        raise InputError(f"{owner}: {name} must be JSON data") from None
+        raise OptionError(f"{owner}: {name} must be JSON data") from None
 
 
 def _checked(owner: str, given: Any) -> Question:
@@ -93,7 +93,7 @@ def _checked(owner: str, given: Any) -> Question:
     elif isinstance(question, BooleanQuestion):
         criteria = _truths(owner, question.criteria)
     else:
-        raise InputError(
+        raise OptionError(
             f"{owner} must be a ChoiceQuestion, ScoreQuestion or BooleanQuestion, or a mapping "
             f"with a type, not {type(question).__name__}"
         )
@@ -140,4 +140,4 @@ def _truths(owner: str, criteria: Any) -> dict[bool, Any] | None:
 
 
 def _refuse(owner: str, kinds: str) -> NoReturn:
-    raise InputError(f"{owner}: criteria must be {kinds}")
+    raise OptionError(f"{owner}: criteria must be {kinds}")

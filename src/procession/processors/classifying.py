@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from ..engine.interruption import Interrupted
-from ..errors import ConfigurationError, InputError
+from ..errors import ConfigurationError, OptionError
 from ..hold import Unit
 from .builtin import BuiltIn
 from .classifier import the_classifier
@@ -106,7 +106,7 @@ class ClassifierProcessor(BuiltIn):
     What is classified is text: in messages one call for each, in a stream the pieces of text, and
     the whole answer once more when it is complete, unless it was one piece of that granularity.
     Two of them may have the same `id`: what they know of a run they do not share (B-512). Raises
-    `InputError`, a `ValueError`, for an option that is none.
+    `OptionError`, a `ValueError`, for an option that is none.
     """
 
     fixed_id = "classifier"
@@ -131,7 +131,7 @@ class ClassifierProcessor(BuiltIn):
         self.id = id
         self.classifier = the_classifier(_OWNER, classifier)
         if callback(_OWNER, "on_result", on_result) is None:
-            raise InputError(f"{_OWNER}: on_result must be callable, not None")
+            raise OptionError(f"{_OWNER}: on_result must be callable, not None")
         self.on_result = on_result
         self.error_strategy = one_of(_OWNER, "error_strategy", error_strategy, ("strict", "warn"))
         self.granularity = one_of(_OWNER, "granularity", granularity, GRANULARITIES)

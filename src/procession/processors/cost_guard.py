@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from ..errors import InputError
+from ..errors import OptionError
 from ..request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY
 from .builtin import BuiltIn
 from .cost_store import CostQuery, default_cost_store
@@ -66,7 +66,7 @@ class CostGuardProcessor(BuiltIn):
 
     Costs are kept in `store`, by default in the memory of this process, where the guard notes each
     call of its runs itself, also those whose answer was rejected. It opens when it cannot tell:
-    a store that fails is logged, and the call made. Raises `InputError`, a `ValueError`, for
+    a store that fails is logged, and the call made. Raises `OptionError`, a `ValueError`, for
     options that it does not know.
     """
 
@@ -90,7 +90,7 @@ class CostGuardProcessor(BuiltIn):
     ) -> None:
         super().__init__(on_violation=on_violation, policy=policy)
         if not callable(max_cost) and not _is_limit(max_cost):
-            raise InputError(
+            raise OptionError(
                 f"{_NAME}: max_cost must be a number above 0, in US dollars, "
                 f"or a function of the request context that gives one"
             )
@@ -102,7 +102,7 @@ class CostGuardProcessor(BuiltIn):
         self._soft = _percent(warn_at_percent)
         self._breakdown = flag(_NAME, "include_breakdown", include_breakdown)
         if store is not None and not callable(getattr(store, "get_metric_aggregate", None)):
-            raise InputError(f"{_NAME}: store must have get_metric_aggregate(query)")
+            raise OptionError(f"{_NAME}: store must have get_metric_aggregate(query)")
         self.store: CostStore = default_cost_store() if store is None else store
         self._key = f"__{self.id}:{id(self):x}"
 
@@ -238,13 +238,13 @@ def _percent(value: Any) -> float | None:
     if value is None:
         return None
     if not _is_limit(value) or value >= 100:
-        raise InputError(f"{_NAME}: warn_at_percent must be a number between 0 and 100")
+        raise OptionError(f"{_NAME}: warn_at_percent must be a number between 0 and 100")
     return value / 100
 
 
 def _text(message: Any) -> str | None:
     if message is not None and not isinstance(message, str):
-        raise InputError(f"{_NAME}: message must be a text, with {{usage}} and {{limit}} in it")
+        raise OptionError(f"{_NAME}: message must be a text, with {{usage}} and {{limit}} in it")
     return message
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import Struct
 
 from ..chunks import Usage
-from ..errors import InputError
+from ..errors import OptionError
 from .token_counting import Tokens
 from .token_texts import ESTIMATE
 
@@ -46,7 +46,7 @@ class ModelPrice(Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             optional = name.startswith("cache") and value is None
             if not optional and not _is_price(value):
-                raise InputError(f"ModelPrice: {name} must be a number from 0 on")
+                raise OptionError(f"ModelPrice: {name} must be a number from 0 on")
 
     def cost(self, usage: Usage) -> float:
         """What these tokens cost, in US dollars."""
@@ -69,7 +69,7 @@ class Prices:
 
     A key is `provider/model`, or the name of a model alone, of any provider. Models that are not in
     the table are looked up in the prices that come with the package `genai-prices` (the extra
-    `costs`), where it is installed; nothing is ever fetched. Raises `InputError` for a table that
+    `costs`), where it is installed; nothing is ever fetched. Raises `OptionError` for a table that
     is none.
     """
 
@@ -87,7 +87,7 @@ class Prices:
                 price = ModelPrice(**price)
             except TypeError:
                 known = ", ".join(ModelPrice.__struct_fields__)
-                raise InputError(f"the price of {name!r} has input, output …: {known}") from None
+                raise OptionError(f"the price of {name!r} has input, output …: {known}") from None
         self._table[name] = price
 
     def cost(self, provider: str, model_id: str, usage: Usage) -> float | None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 from msgspec import Struct
 
-from ..errors import InputError
+from ..errors import OptionError
 from ..message_list import MessageList
 from ..messages import Message
 from ..model import LanguageModel, Prompt
@@ -65,7 +65,7 @@ _KEYS = HistoryRule.__struct_fields__
 def compiled(given: Any, where: str) -> CompiledRule:
     """A rule, checked; it may be a mapping with the fields of a `HistoryRule` as keys.
 
-    Raises `InputError` for one that cannot work; `where` names it.
+    Raises `OptionError` for one that cannot work; `where` names it.
     """
     if isinstance(given, Mapping):
         given = _from_mapping(cast("Mapping[str, Any]", given), where)
@@ -120,4 +120,4 @@ def _kind(value: Any) -> str:
 
 
 def _refuse(where: str, problem: str) -> NoReturn:
-    raise InputError(f"ProviderHistoryCompat: {where} {problem}")
+    raise OptionError(f"ProviderHistoryCompat: {where} {problem}")

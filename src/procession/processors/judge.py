@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..engine.asking import ResolvedModels
 from ..engine.interruption import Interrupted
-from ..errors import ConfigurationError, InputError, StructuredOutputError
+from ..errors import ConfigurationError, OptionError, StructuredOutputError
 from ..model import ModelRequest
 from ..structured.options import asked_for
 from .one_answer import one_answer
@@ -70,7 +70,7 @@ class Judge:
         try:
             asked = asked_for({"schema": schema, "provider_options": provider_options, **options})
         except ConfigurationError as error:
-            raise InputError(f"{owner}: {error}") from None
+            raise OptionError(f"{owner}: {error}") from None
         assert asked is not None
         self._asked = asked
         self._accepted = asked if accepts is None else asked_for({"schema": accepts}) or asked

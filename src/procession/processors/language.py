@@ -6,7 +6,7 @@ import logging
 from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import InputError
+from ..errors import OptionError
 from .builtin import BuiltIn
 from .judge import Judge
 from .judged_messages import is_remembered, one_by_one
@@ -55,7 +55,7 @@ class LanguageDetector(BuiltIn):
       (B-020 to B-025).
 
     What was found stands in the metadata of the message, under `language_detection`. Images, files
-    and tool calls stay as they are. Raises `InputError`, a `ValueError`, for an option that is
+    and tool calls stay as they are. Raises `OptionError`, a `ValueError`, for an option that is
     none.
     """
 
@@ -82,7 +82,7 @@ class LanguageDetector(BuiltIn):
         super().__init__(on_violation=callback(_OWNER, "on_violation", on_violation), policy=policy)
         self.target_languages = names(_OWNER, "target_languages", target_languages, None)
         if not self.target_languages:
-            raise InputError(f"{_OWNER}: target_languages must name at least one")
+            raise OptionError(f"{_OWNER}: target_languages must name at least one")
         self.threshold = number(_OWNER, "threshold", threshold, most=1.0)
         self.strategy = one_of(
             _OWNER, "strategy", strategy, ("detect", "translate", "block", "warn")

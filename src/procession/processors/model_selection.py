@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from ..engine.asking import ResolvedModels
 from ..engine.interruption import Interrupted
-from ..errors import InputError
+from ..errors import OptionError
 from ..model import ModelSpec, spec_name
 from ..processor import ProcessInputStepResult
 from .builtin import BuiltIn
@@ -91,7 +91,7 @@ class ModelSelectionProcessor(BuiltIn):
 
     Only the text of the latest message of the user is classified, once, before the first step.
     Whatever fails, the agent's own model answers: it is logged, and an event of the run. Raises
-    `InputError`, a `ValueError`, for an option that is none.
+    `OptionError`, a `ValueError`, for an option that is none.
     """
 
     fixed_id = "model-selection"
@@ -123,7 +123,7 @@ class ModelSelectionProcessor(BuiltIn):
         self._choices: dict[str, ModelSpec | None] = {}
         self._select = callback(_OWNER, "select", select)
         if (choices is None) == (classifier is None):
-            raise InputError(f"{_OWNER}: give either choices and model, or classifier and select")
+            raise OptionError(f"{_OWNER}: give either choices and model, or classifier and select")
         if choices is None:
             unused = {"model": model, "instructions": instructions}
             _refuse_all("choices", {**unused, "min_probability": min_probability})
@@ -141,15 +141,15 @@ class ModelSelectionProcessor(BuiltIn):
 
     def _criteria(self, choices: Any) -> dict[str, str]:
         if isinstance(choices, str | Mapping) or not isinstance(choices, Sequence):
-            raise InputError(f"{_OWNER}: choices must be a list of mappings")
+            raise OptionError(f"{_OWNER}: choices must be a list of mappings")
         found: dict[str, str] = {}
         for choice in cast("Sequence[Any]", choices):
             name, criteria, model = _choice(choice)
             if name in found:
-                raise InputError(f"{_OWNER}: two choices are called {name!r}: give them names")
+                raise OptionError(f"{_OWNER}: two choices are called {name!r}: give them names")
             found[name], self._choices[name] = criteria, model
         if len(found) < 2:
-            raise InputError(f"{_OWNER}: choices must be at least two")
+            raise OptionError(f"{_OWNER}: choices must be at least two")
         return found
 
     def _choosing(self, model: Any) -> Any:
@@ -220,27 +220,27 @@ class ModelSelectionProcessor(BuiltIn):
 def _choice(given: Any) -> tuple[str, str, Any]:
     """Name, criteria and model of a choice."""
     if not isinstance(given, Mapping):
-        raise InputError(f"{_OWNER}: each of choices must be a mapping of model and criteria")
+        raise OptionError(f"{_OWNER}: each of choices must be a mapping of model and criteria")
     choice = cast("Mapping[Any, Any]", given)
     for key in choice:
         one_of(_OWNER, "a key of a choice", key, ("model", "criteria", "name"))
     if "model" not in choice:
-        raise InputError(f"{_OWNER}: each of choices must have a model; None is the agent's own")
+        raise OptionError(f"{_OWNER}: each of choices must have a model; None is the agent's own")
     criteria = choice.get("criteria")
     if not isinstance(criteria, str) or not criteria:
-        raise InputError(f"{_OWNER}: each of choices must have criteria, a text")
+        raise OptionError(f"{_OWNER}: each of choices must have criteria, a text")
     name = text_or_none(_OWNER, "name", choice.get("name")) or spec_name(choice["model"])
     if not name:
-        raise InputError(f"{_OWNER}: a choice whose model has no id must have a name")
+        raise OptionError(f"{_OWNER}: a choice whose model has no id must have a name")
     return name, criteria, choice["model"]
 
 
 def _need(with_: str, option: str, value: Any) -> None:
     if value is None:
-        raise InputError(f"{_OWNER}: {with_} needs {option}")
+        raise OptionError(f"{_OWNER}: {with_} needs {option}")
 
 
 def _refuse_all(with_: str, options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if value is not None:
-            raise InputError(f"{_OWNER}: {name} is for {with_} only")
+            raise OptionError(f"{_OWNER}: {name} is for {with_} only")

@@ -6,7 +6,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import InputError
+from ..errors import OptionError
 from ..hold import Unit
 from .builtin import BuiltIn
 from .judge import Judge
@@ -54,7 +54,7 @@ class ModerationProcessor(BuiltIn):
 
     What is judged is text: in messages one call for each (B-023), in a stream the pieces of text
     (B-105), and the whole answer once more when it is complete (B-107), unless it was one piece of
-    that granularity. Raises `InputError`, a `ValueError`, for an option that is none.
+    that granularity. Raises `OptionError`, a `ValueError`, for an option that is none.
     """
 
     fixed_id = "moderation"
@@ -81,7 +81,7 @@ class ModerationProcessor(BuiltIn):
         super().__init__(on_violation=callback(_OWNER, "on_violation", on_violation), policy=policy)
         self.categories = names(_OWNER, "categories", categories, None)
         if not self.categories:
-            raise InputError(f"{_OWNER}: categories must name at least one")
+            raise OptionError(f"{_OWNER}: categories must name at least one")
         self.threshold = number(_OWNER, "threshold", threshold, most=1.0)
         self.strategy = one_of(_OWNER, "strategy", strategy, ("block", "warn", "filter"))
         self.granularity = one_of(_OWNER, "granularity", granularity, GRANULARITIES)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Any, cast
 
-from ..errors import InputError
+from ..errors import OptionError
 
 __all__ = [
     "callback",
@@ -22,25 +22,25 @@ __all__ = [
 
 
 def one_of(owner: str, option: str, value: Any, allowed: Iterable[str]) -> str:
-    """`value`, which must be one of the texts `allowed`; else `InputError`, a `ValueError`."""
+    """`value`, which must be one of the texts `allowed`; else `OptionError`, a `ValueError`."""
     known = tuple(allowed)
     if isinstance(value, str) and value in known:
         return value
     near = get_close_matches(value, known, n=1) if isinstance(value, str) else []
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise InputError(f"{owner}: {option} must be {_or(known)}, not {_shown(value)}{hint}")
+    raise OptionError(f"{owner}: {option} must be {_or(known)}, not {_shown(value)}{hint}")
 
 
 def names(owner: str, option: str, value: Any, allowed: Iterable[str] | None) -> tuple[str, ...]:
     """A list of texts, each once, in the order given; those of `allowed` only, unless `None`."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InputError(f"{owner}: {option} must be a list of texts, not {_shown(value)}")
+        raise OptionError(f"{owner}: {option} must be a list of texts, not {_shown(value)}")
     found: list[str] = []
     for entry in cast("Iterable[Any]", value):
         if allowed is not None:
             entry = one_of(owner, f"each of {option}", entry, allowed)
         elif not isinstance(entry, str) or not entry:
-            raise InputError(f"{owner}: each of {option} must be a text, not {_shown(entry)}")
+            raise OptionError(f"{owner}: each of {option} must be a text, not {_shown(entry)}")
         found.append(entry)
     return tuple(dict.fromkeys(found))
 
@@ -48,14 +48,14 @@ def names(owner: str, option: str, value: Any, allowed: Iterable[str] | None) ->
 def flag(owner: str, option: str, value: Any) -> bool:
     """`value`, which must be a bool."""
     if not isinstance(value, bool):
-        raise InputError(f"{owner}: {option} must be True or False, not {_shown(value)}")
+        raise OptionError(f"{owner}: {option} must be True or False, not {_shown(value)}")
     return value
 
 
 def whole(owner: str, option: str, value: Any, *, least: int = 0) -> int:
     """`value`, which must be a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(
+        raise OptionError(
             f"{owner}: {option} must be a whole number of at least {least}, not {_shown(value)}"
         )
     return value
@@ -68,7 +68,7 @@ def number(
     good = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
     if not good or value < least or (most is not None and value > most):
         upper = "" if most is None else f" and at most {most:g}"
-        raise InputError(
+        raise OptionError(
             f"{owner}: {option} must be a number of at least {least:g}{upper}, not {_shown(value)}"
         )
     return float(value)
@@ -77,21 +77,21 @@ def number(
 def callback(owner: str, option: str, value: Any) -> Callable[..., Any] | None:
     """`value`, which must be callable or `None`."""
     if value is not None and not callable(value):
-        raise InputError(f"{owner}: {option} must be callable, not {_shown(value)}")
+        raise OptionError(f"{owner}: {option} must be callable, not {_shown(value)}")
     return value
 
 
 def text_or_none(owner: str, option: str, value: Any) -> str | None:
     """`value`, which must be a text or `None`."""
     if value is not None and not isinstance(value, str):
-        raise InputError(f"{owner}: {option} must be a text, not {_shown(value)}")
+        raise OptionError(f"{owner}: {option} must be a text, not {_shown(value)}")
     return value
 
 
 def mapping_or_none(owner: str, option: str, value: Any) -> Mapping[str, Any] | None:
     """`value`, which must be a mapping or `None`."""
     if value is not None and not isinstance(value, Mapping):
-        raise InputError(f"{owner}: {option} must be a mapping, not {_shown(value)}")
+        raise OptionError(f"{owner}: {option} must be a mapping, not {_shown(value)}")
     return cast("Mapping[str, Any] | None", value)
 
 

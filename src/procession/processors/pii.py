@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from msgspec.structs import replace
 
 from ..detection import GROUPS, LOCAL_TYPES, METHODS, LocalDetector, redacted
-from ..errors import InputError
+from ..errors import OptionError
 from ..hold import Unit
 from .judge import Judge
 from .option_checks import callback, flag, names, number, one_of, whole
@@ -81,7 +81,7 @@ class PIIDetector(TextGuard[Finding]):
     - `error_strategy`, `instructions`, `last_message_only`, `provider_options`,
       `structured_output_options`: as for all judges (B-020 to B-025).
 
-    Needs the extra `guards`. Raises `InputError`, a `ValueError`, for an option that is none.
+    Needs the extra `guards`. Raises `OptionError`, a `ValueError`, for an option that is none.
     """
 
     fixed_id = "pii-detector"
@@ -332,15 +332,15 @@ def _types(given: Any, model: Any) -> tuple[list[str], tuple[str, ...]]:
         return list(LOCAL_BY_DEFAULT), () if model in (None, False) else JUDGED_BY_DEFAULT
     chosen = names(_OWNER, "detection_types", given, None)
     if not chosen:
-        raise InputError(f"{_OWNER}: detection_types must not be empty")
+        raise OptionError(f"{_OWNER}: detection_types must not be empty")
     local = [kind for kind in chosen if kind in LOCAL_TYPES or kind in GROUPS]
     judged = tuple(kind for kind in chosen if kind not in local)
     for kind in judged:
         near = get_close_matches(kind, (*LOCAL_TYPES, *GROUPS, *JUDGED_BY_DEFAULT), 1, 0.8)
         if near and near[0] != kind:
-            raise InputError(f"{_OWNER}: detection_types: {kind!r}; did you mean {near[0]!r}?")
+            raise OptionError(f"{_OWNER}: detection_types: {kind!r}; did you mean {near[0]!r}?")
     if judged and model is False:
-        raise InputError(
+        raise OptionError(
             f"{_OWNER}: detection_types: {judged[0]!r} takes judgement, so model cannot be False"
         )
     return local, judged
@@ -348,7 +348,7 @@ def _types(given: Any, model: Any) -> tuple[list[str], tuple[str, ...]]:
 
 def _text(instructions: Any) -> str | None:
     if instructions is not None and not isinstance(instructions, str):
-        raise InputError(
+        raise OptionError(
             f"{_OWNER}: instructions must be a text, not {type(instructions).__name__}"
         )
     return instructions

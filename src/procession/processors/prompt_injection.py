@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..detection.injection import TYPES
-from ..errors import InputError
+from ..errors import OptionError
 from .builtin import BuiltIn
 from .in_turn import Work, done
 from .injection_texts import GONE, Looked, has_words, texts_in, with_text_only, with_texts_in
@@ -67,7 +67,7 @@ class PromptInjectionDetector(BuiltIn):
 
     As an input processor it sees all messages of the request, of whatever role, what tools gave in
     earlier requests too (B-154). As an output processor it sees what tools give in this one, before
-    the model does; the same object may stand in both lists. Raises `InputError`, a `ValueError`,
+    the model does; the same object may stand in both lists. Raises `OptionError`, a `ValueError`,
     for an option that is none.
     """
 
@@ -264,13 +264,13 @@ def _types(given: Any, model: Any) -> tuple[str, ...]:
         return TYPES
     chosen = names(_OWNER, "detection_types", given, None)
     if not chosen:
-        raise InputError(f"{_OWNER}: detection_types must name at least one")
+        raise OptionError(f"{_OWNER}: detection_types must name at least one")
     for kind in chosen:
         near = get_close_matches(kind, TYPES, 1, 0.8)
         if near and near[0] != kind:
-            raise InputError(f"{_OWNER}: detection_types: {kind!r}; did you mean {near[0]!r}?")
+            raise OptionError(f"{_OWNER}: detection_types: {kind!r}; did you mean {near[0]!r}?")
         if kind not in TYPES and model is False:
-            raise InputError(
+            raise OptionError(
                 f"{_OWNER}: detection_types: {kind!r} takes judgement, so model cannot be False"
             )
     return chosen

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec.structs import replace
 
-from ..errors import InputError
+from ..errors import OptionError
 from ..hold import Unit
 from .judge import Judge
 from .judged_messages import GAP
@@ -66,7 +66,7 @@ class SystemPromptScrubber(TextGuard[Finding]):
       all judges (B-020 to B-025).
 
     The whole answer is judged once more when it is complete (B-193), unless it was one piece of
-    that granularity. With `custom_patterns` it needs the extra `guards`. Raises `InputError`, a
+    that granularity. With `custom_patterns` it needs the extra `guards`. Raises `OptionError`, a
     `ValueError`, for an option that is none, and for a pattern that linear time cannot do.
     """
 
@@ -238,7 +238,7 @@ class SystemPromptScrubber(TextGuard[Finding]):
 
 def _rules(patterns: Any) -> list[CompiledRule]:
     if isinstance(patterns, str) or not isinstance(patterns, Iterable):
-        raise InputError(f"{_OWNER}: custom_patterns must be a list of regular expressions")
+        raise OptionError(f"{_OWNER}: custom_patterns must be a list of regular expressions")
     given = list(cast("Iterable[Any]", patterns))
     return compiled(
         _OWNER,

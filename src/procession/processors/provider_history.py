@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from ..causes import words_of
-from ..errors import InputError
+from ..errors import OptionError
 from ..message_list import isolated
 from ..processor import ProcessAPIErrorResult, ProcessLLMRequestResult
 from .builtin import BuiltIn
@@ -49,7 +49,7 @@ class ProviderHistoryCompat(BuiltIn):
 
     Rules go by the model's `provider`; of a list of models, that is the first one's.
 
-    Raises `InputError` for rules that cannot work.
+    Raises `OptionError` for rules that cannot work.
     """
 
     fixed_id = "provider-history-compat"
@@ -66,7 +66,7 @@ class ProviderHistoryCompat(BuiltIn):
         given: Any = additional_rules
         if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
             kind = type(cast("Any", given)).__name__
-            raise InputError(f"ProviderHistoryCompat: additional_rules must be a list, not {kind}")
+            raise OptionError(f"ProviderHistoryCompat: additional_rules must be a list, not {kind}")
         own = [
             compiled(rule, f"additional_rules[{place}]")
             for place, rule in enumerate(cast("Iterable[Any]", given))

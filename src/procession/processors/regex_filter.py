@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import InputError
+from ..errors import OptionError
 from .option_checks import flag, names, one_of, whole
 from .regex_presets import PRESETS
 from .regex_rules import Hit, RegexRule, RuleSet, compiled
@@ -45,7 +45,7 @@ class RegexFilterProcessor(TextGuard[Hit]):
     - `stream_carryover_size`: of a rule whose matches have no longest one, so many characters that
       are not yet a match are held back at most; rules with a longest match need no limit (B-236).
 
-    Needs the extra `guards`. Raises `InputError`, a `ValueError`, for an option that is none, for
+    Needs the extra `guards`. Raises `OptionError`, a `ValueError`, for an option that is none, for
     a pattern that linear time cannot do, and when there is nothing to look for (B-230).
     """
 
@@ -75,7 +75,9 @@ class RegexFilterProcessor(TextGuard[Hit]):
         own = [rule for preset in chosen for rule in PRESETS[preset]]
         found = compiled(_OWNER, own) + compiled(_OWNER, rules)
         if not found:
-            raise InputError(f"{_OWNER}: give rules, presets or both: there is nothing to look for")
+            raise OptionError(
+                f"{_OWNER}: give rules, presets or both: there is nothing to look for"
+            )
         self.include_redacted_values = flag(
             _OWNER, "include_redacted_values", include_redacted_values
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec import Struct
 
-from ..errors import ConfigurationError, InputError
+from ..errors import ConfigurationError, InputError, OptionError
 from ..hold import Pattern
 from .option_checks import one_of
 
@@ -96,7 +96,7 @@ class CompiledRule:
         try:
             return Pattern(self.source, carryover=carryover)
         except InputError as error:
-            raise InputError(f"rule {self.name!r}: {error}") from None
+            raise OptionError(f"rule {self.name!r}: {error}") from None
 
     def hits(self, text: _Encoded, start: int) -> Iterator[Hit]:
         """All matches that begin at the character `start` or later, from left to right."""
@@ -171,9 +171,9 @@ def _alternation(sources: Sequence[str]) -> Any:
 
 
 def compiled(owner: str, rules: Any) -> list[CompiledRule]:
-    """The rules, checked and ready; raises `InputError`, a `ValueError`, for one that is none."""
+    """The rules, checked and ready; raises `OptionError`, a `ValueError`, for one that is none."""
     if isinstance(rules, str | Mapping) or not hasattr(rules, "__iter__"):
-        raise InputError(f"{owner}: rules must be a list of RegexRule")
+        raise OptionError(f"{owner}: rules must be a list of RegexRule")
     return [CompiledRule(_rule(owner, rule)) for rule in rules]
 
 
@@ -184,10 +184,10 @@ def _rule(owner: str, given: Any) -> RegexRule:
             one_of(owner, "a key of a rule", key, RegexRule.__struct_fields__)
         missing = [key for key in ("name", "pattern") if key not in fields]
         if missing:
-            raise InputError(f"{owner}: each of rules needs a {missing[0]}")
+            raise OptionError(f"{owner}: each of rules needs a {missing[0]}")
         given = RegexRule(**fields)
     if not isinstance(given, RegexRule):
-        raise InputError(
+        raise OptionError(
             f"{owner}: each of rules must be a RegexRule, or a mapping with its fields, "
             f"not {type(given).__name__}"
         )
@@ -203,17 +203,17 @@ def _source(rule: RegexRule) -> str:
     """The pattern as RE2 reads it, flags included."""
     name, pattern, flags = _given(rule.name), _given(rule.pattern), rule.flags
     if not isinstance(name, str) or not name:
-        raise InputError("RegexRule: name must be a text that is not empty")
+        raise OptionError("RegexRule: name must be a text that is not empty")
     if isinstance(pattern, re.Pattern):
         compiled = cast("re.Pattern[Any]", pattern)
         pattern, flags = compiled.pattern, flags | compiled.flags
     if not isinstance(pattern, str) or not pattern:
-        raise InputError(f"rule {name!r}: pattern must be a text that is not empty")
+        raise OptionError(f"rule {name!r}: pattern must be a text that is not empty")
     if flags & re.VERBOSE:
-        raise InputError(f"rule {name!r}: write the pattern without re.VERBOSE, in one line")
+        raise OptionError(f"rule {name!r}: write the pattern without re.VERBOSE, in one line")
     unknown = flags & ~(re.IGNORECASE | re.MULTILINE | re.DOTALL | _NO_EFFECT)
     if unknown:
-        raise InputError(
+        raise OptionError(
             f"rule {name!r}: flags may be re.IGNORECASE, re.MULTILINE and re.DOTALL only"
         )
     letters = "".join(letter for flag, letter in _FLAGS.items() if flags & flag)
@@ -242,9 +242,9 @@ def _regex(name: str, source: str) -> Any:
         made: Any = re2.compile(source, options)
     except re2.error as error:
         problem: Any = error.args[0] if error.args else b""
-        raise InputError(f"rule {name!r}: {_why(problem)}") from None
+        raise OptionError(f"rule {name!r}: {_why(problem)}") from None
     except UnicodeEncodeError:
-        raise InputError(f"rule {name!r}: the pattern holds half a character") from None
+        raise OptionError(f"rule {name!r}: the pattern holds half a character") from None
     return made
 
 
@@ -260,7 +260,7 @@ def _template(rule: RegexRule, regex: Any) -> list[str | int]:
     """The replacement in pieces: texts, and numbers of groups."""
     given = REDACTED if rule.replacement is None else _given(rule.replacement)
     if not isinstance(given, str):
-        raise InputError(f"rule {rule.name!r}: replacement must be a text")
+        raise OptionError(f"rule {rule.name!r}: replacement must be a text")
     pieces: list[str | int] = []
     done = 0
     for found in _REFERENCE.finditer(given):
@@ -280,7 +280,7 @@ def _group(name: str, regex: Any, found: re.Match[str]) -> str | int:
     number = int(wanted) if wanted.isdigit() else regex.groupindex.get(wanted, -1)
     if 0 <= number <= regex.groups:
         return number
-    raise InputError(
+    raise OptionError(
         f"rule {name!r}: its replacement refers to group {wanted!r}, which its pattern does not "
         f"have; write $$ or a doubled backslash for the sign itself"
     )

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple, Required, TypedDict, cast
 
 from ..causes import causes, field_of
-from ..errors import InputError
+from ..errors import OptionError
 from ..processor import ProcessAPIErrorResult
 from ..retry_after import asked_pause
 from .builtin import BuiltIn
@@ -72,7 +72,7 @@ class StreamErrorRetryProcessor(BuiltIn):
     the run is stopped, and there is none where no retry would be granted. Messages are never
     changed.
 
-    Raises `InputError` for an option of a wrong kind, by its name. What a function among the
+    Raises `OptionError` for an option of a wrong kind, by its name. What a function among the
     options raises counts as "do not retry" and is logged (R-117).
     """
 
@@ -172,13 +172,13 @@ def _delay(option: str, value: Any, *, function: bool = True) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     kinds = "a number of milliseconds" + (", or a function that gives one" if function else "")
-    raise InputError(f"{_OWNER}: {option} must be {kinds}, not {type(value).__name__}")
+    raise OptionError(f"{_OWNER}: {option} must be {kinds}, not {type(value).__name__}")
 
 
 def _matchers(given: Any, own: _Policy) -> list[tuple[Predicate, _Policy]]:
     if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
         kind = type(cast("Any", given)).__name__
-        raise InputError(f"{_OWNER}: matchers must be a list, not {kind}")
+        raise OptionError(f"{_OWNER}: matchers must be a list, not {kind}")
     entries = list(cast("Iterable[Any]", given))
     return [_matcher(entry, f"matchers[{place}]", own) for place, entry in enumerate(entries)]
 
@@ -188,7 +188,7 @@ def _matcher(entry: Any, where: str, own: _Policy) -> tuple[Predicate, _Policy]:
         return cast("Predicate", entry), own
     if not isinstance(entry, Mapping):
         kind = type(entry).__name__
-        raise InputError(
+        raise OptionError(
             f"{_OWNER}: {where} must be a predicate, or a mapping with 'match', not {kind}"
         )
     options = cast("Mapping[str, Any]", entry)
@@ -197,10 +197,10 @@ def _matcher(entry: Any, where: str, own: _Policy) -> tuple[Predicate, _Policy]:
         if name not in known:
             near = get_close_matches(str(name), known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f": it takes {', '.join(known)}"
-            raise InputError(f"{_OWNER}: {where} has an unknown key {name!r}{hint}")
+            raise OptionError(f"{_OWNER}: {where} has an unknown key {name!r}{hint}")
     match = callback(_OWNER, f"{where}: match", options.get("match"))
     if match is None:
-        raise InputError(f"{_OWNER}: {where} needs 'match', a predicate of an error")
+        raise OptionError(f"{_OWNER}: {where} needs 'match', a predicate of an error")
     policy = _Policy(
         whole(_OWNER, f"{where}: max_retries", options.get("max_retries", own.max_retries)),
         _delay(f"{where}: delay_ms", options.get("delay_ms", own.delay_ms)),

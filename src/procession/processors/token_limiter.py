@@ -6,7 +6,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..chunks import Chunk
-from ..errors import InputError
+from ..errors import OptionError
 from ..messages import Message
 from .builtin import BuiltIn
 from .option_checks import one_of, whole
@@ -54,7 +54,7 @@ class TokenLimiterProcessor(BuiltIn):
 
     `encoding` is the name of an encoding, or an object with `encode(text)`; by default that of the
     model, where it is known, and an estimate that is rather too high else. `token_counter` is an
-    object with `count_message(message)`, for those who know better. Raises `InputError`, a
+    object with `count_message(message)`, for those who know better. Raises `OptionError`, a
     `ValueError`, for options that it does not know.
     """
 
@@ -83,11 +83,11 @@ class TokenLimiterProcessor(BuiltIn):
         mode = one_of(_NAME, "trim_mode", trim_mode, modes)
         removed = limit // 4 if at_max_remove_tokens is None else at_max_remove_tokens
         if whole(_NAME, "at_max_remove_tokens", removed) > limit:
-            raise InputError(f"{_NAME}: at_max_remove_tokens must be at most the limit, {limit}")
+            raise OptionError(f"{_NAME}: at_max_remove_tokens must be at most the limit, {limit}")
         if token_counter is not None and not callable(
             getattr(token_counter, "count_message", None)
         ):
-            raise InputError(f"{_NAME}: token_counter must have a method count_message(message)")
+            raise OptionError(f"{_NAME}: token_counter must have a method count_message(message)")
         self._given = token_counter
         self._texts = ChosenCounter(encoding)
         self._prompt = PromptLimit(self.limit, gaps=mode == "best-fit", removed=removed)

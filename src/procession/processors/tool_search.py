@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
 
-from ..errors import ConfigurationError, InputError
+from ..errors import ConfigurationError, OptionError
 from ..hook_functions import near_name
 from ..processor import ProcessInputStepResult
 from ..request_context import MASTRA_THREAD_ID_KEY, RequestContext
@@ -60,7 +60,7 @@ class ToolSearchProcessor(BuiltIn):
     as well, instead of being offered. With `inject_catalog` a system message lists all there are.
 
     Raises `ConfigurationError` in a run whose tools are called like one of the two, and at once
-    for such a tool in `tools`; `InputError` for an option that cannot be used.
+    for such a tool in `tools`; `OptionError` for an option that cannot be used.
     """
 
     fixed_id = "tool-search"
@@ -254,14 +254,14 @@ def _search_options(owner: str, given: Any) -> ToolSearchOptions:
     if given is None:
         return ToolSearchOptions()
     if not isinstance(given, Mapping):
-        raise InputError(f"{owner}: search must be a mapping, not {type(given).__name__}")
+        raise OptionError(f"{owner}: search must be a mapping, not {type(given).__name__}")
     options = cast("Mapping[str, Any]", given)
     known = ToolSearchOptions.__struct_fields__
     for key in options:
         if key not in known:
             near = near_name(str(key), known)
             hint = f"did you mean {near!r}?" if near else f"allowed: {', '.join(known)}"
-            raise InputError(f"{owner}: search has no option {str(key)[:40]!r}; {hint}")
+            raise OptionError(f"{owner}: search has no option {str(key)[:40]!r}; {hint}")
     usual = ToolSearchOptions()
     return ToolSearchOptions(
         top_k=whole(owner, "search.top_k", options.get("top_k", usual.top_k), least=1),
