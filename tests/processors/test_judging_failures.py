@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from procession import AbortController, Agent, APICallError, Breaker, Policy
+from procession.processor import ProcessInputArgs
 from procession.processors import LanguageDetector, ModerationProcessor, SystemPromptScrubber
-from procession.testing import ScriptedModel
+from procession.testing import ScriptedModel, hook_args
 from tests.laws.kit import PlayedModel, others_done
 from tests.processors.judging import (
     KINDS,
@@ -205,6 +206,12 @@ async def test_a_breaker_leaves_a_judge_alone_that_keeps_hanging() -> None:
     assert seen.text == "a b c d"
     assert len(judge.prompts) == 2
     assert {event.kind for event in seen.events} == {"timeout", "circuit-open"}
+
+
+async def test_a_hook_that_is_called_alone() -> None:
+    """There is no run that could keep an event."""
+    processor = ModerationProcessor(model=ScriptedModel(["nonsense"]))
+    assert await processor.process_input(hook_args(ProcessInputArgs, messages=TEXT)) is None
 
 
 async def test_an_answer_without_end_is_broken_off() -> None:

@@ -55,7 +55,10 @@ async def test_one_call_for_each_message() -> None:
     call = judge.calls[0]
     assert call.settings["temperature"] == 0
     assert call.response_format is not None
-    assert call.response_format["schema"]["required"] == ["iso_code", "confidence"]
+    schema = call.response_format["schema"]
+    assert schema["required"] == ["iso_code", "confidence"]
+    share = schema["properties"]["confidence"]["enum"]
+    assert (share[0], share[-2], share[-1]) == (0, 1, None)
 
 
 async def test_what_a_translator_is_asked() -> None:

@@ -175,6 +175,7 @@ async def test_only_the_last_message_is_judged_at_the_end() -> None:
         ("abcd", discloses("abc", "bcd", start=None), "[S]"),
         # Nobody can point to it, but it was written anew.
         ("a b a", discloses("A", rewritten="* b *"), "* b *"),
+        ("a b a", discloses("A", rewritten="a b a"), "a b a"),
         ("a b a", discloses("a", rewritten="nothing"), "[S] b a"),
         ("a b a", discloses(rewritten="nothing"), "a b a"),
     ],

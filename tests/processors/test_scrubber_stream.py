@@ -168,6 +168,38 @@ async def test_at_the_end_of_a_step_all_that_was_said_is_judged() -> None:
     assert [v.detail["count"] for v in told] == [1]
 
 
+async def test_what_has_left_is_not_reported_with_what_comes_after_it() -> None:
+    """`end`: a place that lies in what was said before."""
+    judge = JudgeByText(lambda text: discloses("HAL", start=None) if "too" in text else discloses())
+    answers = [[*said("I am HAL. "), call("echo"), end("tool-calls")], [*said("Me too"), end()]]
+    processor, told = scrubber(judge, granularity="end")
+    agent = Agent(id="a", model=PlayedModel(answers), tools=[echo], output_processors=[processor])
+    run = await agent.stream("go")
+    deltas = [chunk.payload.text async for chunk in run if chunk.type == "text-delta"]
+    assert deltas == ["I am HAL. ", "Me too"]
+    assert [v.detail["phase"] for v in told] == ["process_output_result"]
+
+
+async def test_a_judge_that_failed_is_asked_again_at_the_end() -> None:
+    answered = iter(["nonsense", discloses("HAL", start=None)])
+    processor, told = scrubber(JudgeByText(lambda text: next(answered)), granularity="part")
+    seen = await judged_answer(processor, ["I am HAL"])
+    assert seen.stored == "I am ***"
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(("patterns", "count"), [((), 2), (("k[0-9]+",), 1)])
+async def test_what_is_not_judged_does_not_wait(patterns: Any, count: int) -> None:
+    """Reasoning is held back for patterns only."""
+    processor, _ = scrubber(by_text(), custom_patterns=patterns, granularity="part")
+    model = PlayedModel([[*said("I ", "think", id="r1", kind="reasoning"), *said("fine"), end()]])
+    agent = Agent(id="a", model=model, output_processors=[processor])
+    run = await agent.stream("go")
+    deltas = [chunk.payload.text async for chunk in run if chunk.type == "reasoning-delta"]
+    assert len(deltas) == count
+    assert "".join(deltas) == "I think"
+
+
 async def test_a_text_that_was_written_anew_is_not_said_twice() -> None:
     """`end`: the judge rewrites what has left as well; then all of the piece is masked."""
     judge = JudgeByText(
