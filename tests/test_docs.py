@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from procession import Agent
+from procession import Agent, processors
+from procession.processor import ERROR_HOOKS, HOOKS, INPUT_HOOKS, OUTPUT_HOOKS
 from procession.testing import ScriptedModel, answer, text, tool_call
 from tests.loopback import providers_on_loopback
 
@@ -220,3 +221,54 @@ def test_a_block_that_is_not_run_is_compiled() -> None:
 def test_not_running_a_block_needs_a_reason() -> None:
     with pytest.raises(SystemExit):
         run_sample(SAMPLE.replace("no-run: needs a key", "no-run:"))
+
+
+BUILT_INS = ROOT / "docs" / "builtin"
+TABLE_ROW = re.compile(r"^\| \[(\w+)\]\(([\w-]+\.md)\) \|[^|]*\| ([^|]*) \|", re.MULTILINE)
+LISTS = {"input": INPUT_HOOKS, "output": OUTPUT_HOOKS, "error": ERROR_HOOKS}
+
+
+def built_ins() -> set[type]:
+    """The public processors: what has a hook. Some have two names."""
+    public = [getattr(processors, name) for name in processors.__all__]
+    return {one for one in public if inspect.isclass(one) and hooks_of(one, HOOKS)}
+
+
+def hooks_of(processor: type, names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if callable(getattr(processor, name, None))]
+
+
+def rows() -> dict[str, tuple[str, str]]:
+    """The page and the lists of each row of the table of built-ins."""
+    table = (BUILT_INS / "README.md").read_text("utf-8")
+    return {name: (page, lists) for name, page, lists in TABLE_ROW.findall(table)}
+
+
+def test_the_table_has_every_built_in() -> None:
+    assert {getattr(processors, name) for name in rows()} == built_ins()
+
+
+@pytest.mark.parametrize("name", rows())
+def test_a_row_says_the_lists_of_its_processor_and_links_its_page(name: str) -> None:
+    page, told = rows()[name]
+    processor = getattr(processors, name)
+    has = {where for where, names in LISTS.items() if hooks_of(processor, names)}
+    assert set(re.findall("input|output|error", told)) == has
+    assert f"# {name}\n" in (BUILT_INS / page).read_text("utf-8")
+
+
+def anchors(path: Path) -> set[str]:
+    """What a link into a page may name: its headings, as they are made ids of."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", path.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+        page = path.parent / target if target else path
+        assert page.exists(), target
+        if anchor:
+            assert anchor in anchors(page), f"{target}#{anchor}"
