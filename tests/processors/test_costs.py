@@ -111,7 +111,7 @@ def test_without_the_extra_only_own_prices_are_known(
         ({"input": -1, "output": 1}, "input must be a number from 0 on"),
         ({"input": 1, "output": float("inf")}, "output must be"),
         ({"input": 1, "output": 1, "cached_input": True}, "cached_input must be"),
-        ({"input": 1}, "'acme/x' has input, output"),
+        ({"input": 1}, "'acme/x' needs 'output'"),
         ({"input": 1, "output": 1, "cached": 1}, "cached_input"),
     ],
 )

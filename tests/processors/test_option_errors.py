@@ -68,3 +68,95 @@ def test_an_option_that_cannot_be_used(wrong: Callable[[], object]) -> None:
         wrong()
     assert isinstance(raised.value, ConfigurationError)
     assert isinstance(raised.value, InputError) and isinstance(raised.value, ValueError)
+
+
+MISNAMED: dict[str, tuple[Callable[..., object], dict[str, Any], str]] = {
+    "written alike": (
+        CostGuardProcessor,
+        {"max_cost": 1, "windows": "7d"},
+        "CostGuardProcessor has no option 'windows'; did you mean 'window'?",
+    ),
+    "camelCase": (
+        ToolCallFilter,
+        {"filterAfterToolSteps": 2},
+        "ToolCallFilter has no option 'filterAfterToolSteps'; did you mean 'filter_after_tool_ste",
+    ),
+    "a word of it": (
+        PIIDetector,
+        {"types": ["email"]},
+        "PIIDetector has no option 'types'; did you mean 'detection_types'?",
+    ),
+    "nothing near": (
+        TokenLimiter,
+        {"limit": 5, "xyz": 5},
+        "TokenLimiter has no option 'xyz'; there are at_max_remove_tokens, count_mode, encoding, ",
+    ),
+    "a policy": (Policy, {"time_out": 5}, "Policy has no option 'time_out'; did you mean 'timeou"),
+    "a breaker": (
+        Breaker,
+        {"failure": 5},
+        "Breaker has no option 'failure'; did you mean 'failures'?",
+    ),
+    "a store": (
+        InMemoryCostStore,
+        {"price": {}},
+        "InMemoryCostStore has no option 'price'; did you mean 'prices'?",
+    ),
+    "a price": (
+        ModelPrice,
+        {"input": 1, "out": 2},
+        "ModelPrice has no option 'out'; did you mean 'output'?",
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "options", "said"), MISNAMED.values(), ids=MISNAMED)
+def test_an_option_that_does_not_exist(
+    kind: Callable[..., object], options: dict[str, Any], said: str
+) -> None:
+    """B-014: nothing is passed over, and what was meant is told where it can be guessed."""
+    with pytest.raises(OptionError) as raised:
+        kind(**options)
+    assert str(raised.value).startswith(said)
+
+
+def test_options_that_a_class_of_ones_own_collects() -> None:
+    class Mine(UnicodeNormalizer):
+        def __init__(self, **more: Any) -> None:
+            self.more = more
+            super().__init__()
+
+    assert Mine(anything=1).more == {"anything": 1}
+
+
+def test_a_limiter_is_called_what_its_page_calls_it() -> None:
+    with pytest.raises(OptionError, match=r"^TokenLimiter: limit must be"):
+        TokenLimiter(-5)
+
+
+def test_an_argument_that_is_missing() -> None:
+    incomplete: Any = {"input": 1}
+    with pytest.raises(TypeError, match=r"ModelPrice.*'output'"):
+        ModelPrice(**incomplete)
+
+
+@pytest.mark.parametrize(
+    ("price", "said"),
+    [
+        ({"input": 1, "out": 2}, "the price of 'a' has no option 'out'; did you mean 'output'?"),
+        ({"input": 1}, "the price of 'a' needs 'output': US dollars for a million tokens"),
+        ({"input": 1, "output": -1}, "the price of 'a': ModelPrice: output must be a number fr"),
+        (3, "the price of 'a' must be a ModelPrice or a mapping of its fields, not int"),
+    ],
+)
+def test_prices(price: Any, said: str) -> None:
+    """B-279: what is wrong with a price is told, and with which model's."""
+    with pytest.raises(OptionError) as raised:
+        InMemoryCostStore(prices={"a": price})
+    assert str(raised.value).startswith(said)
+
+
+@pytest.mark.parametrize(("window", "meant"), [("1d", "24h"), ("week", "7d"), ("1Y", "365d")])
+def test_a_window_by_another_name(window: Any, meant: str) -> None:
+    with pytest.raises(OptionError, match=f"did you mean '{meant}'"):
+        CostGuardProcessor(max_cost=1, window=window)

@@ -8,6 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import OptionError
+from ..keywords import TakesOptions
 from .circuit import Circuit
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ OnError = Literal["block", "allow", "degrade"]
 _CHOICES = ("block", "allow", "degrade")
 
 
-class Breaker:
+class Breaker(TakesOptions):
     """Leaves a processor alone that keeps failing.
 
     After `failures` failures in a row, whichever runs they happened in, the processor is not called
@@ -41,7 +42,7 @@ class Breaker:
         return f"Breaker(failures={self.failures}, seconds={self.seconds:g})"
 
 
-class Policy:
+class Policy(TakesOptions):
     """What happens when a processor fails, hangs, or is only to be watched.
 
     Put it on a processor as its attribute `policy`. A verdict that a hook has given stands,

@@ -6,6 +6,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..keywords import TakesOptions
 from ..policy import Policy, policy_of
 from ..processor import Processor, ProcessorViolation
 
@@ -17,8 +18,11 @@ __all__ = ["BuiltIn"]
 _log = logging.getLogger("procession")
 
 
-class BuiltIn(Processor[Any]):
-    """Base of the built-ins: a fixed id; `on_violation` and `policy` as options and attributes."""
+class BuiltIn(TakesOptions, Processor[Any]):
+    """Base of the built-ins: a fixed id; `on_violation` and `policy` as options and attributes.
+
+    A keyword that is none of the options is an `OptionError`, which names the nearest one.
+    """
 
     fixed_id: ClassVar[str]
     """The id of the class (B-002)."""

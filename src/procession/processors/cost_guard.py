@@ -45,6 +45,17 @@ _WINDOWS = {
     "30d": timedelta(days=30),
     "365d": timedelta(days=365),
 }
+_SPANS = {
+    "hour": "1h",
+    "1d": "24h",
+    "day": "24h",
+    "1w": "7d",
+    "week": "7d",
+    "month": "30d",
+    "1y": "365d",
+    "year": "365d",
+}
+"""What spans of time are called elsewhere."""
 _HARD = "Cost limit reached: {usage} of {limit} US dollars are spent."
 _SOFT = "Cost limit near: {usage} of {limit} US dollars are spent."
 _MOST_SHARES = 10
@@ -96,7 +107,7 @@ class CostGuardProcessor(BuiltIn):
             )
         self.max_cost = max_cost
         self.scope = one_of(_NAME, "scope", scope, _SCOPES)
-        self.window = one_of(_NAME, "window", window, _WINDOWS)
+        self.window = one_of(_NAME, "window", window, _WINDOWS, meant=_SPANS)
         self._warns = one_of(_NAME, "strategy", strategy, ("block", "warn")) == "warn"
         self._message = _text(message)
         self._soft = _percent(warn_at_percent)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from ..keywords import TakesOptions
 from .costs import Prices, used_by
 from .option_checks import whole
 
@@ -143,7 +144,7 @@ class _Account:
         return found
 
 
-class InMemoryCostStore:
+class InMemoryCostStore(TakesOptions):
     """Costs in memory, for one process. `prices` are an application's own, by model.
 
     Minutes are told apart for a day, then hours for a month, then days for a year. At most

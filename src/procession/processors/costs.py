@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from importlib import import_module
 from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
-from msgspec import Struct
-
 from ..chunks import Usage
 from ..errors import OptionError
+from ..keywords import TakesOptions, check_keywords
 from .token_counting import Tokens
 from .token_texts import ESTIMATE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..results import ModelCall
 
 __all__ = ["ModelPrice", "Prices", "used_by"]
@@ -29,7 +28,8 @@ _FREE = frozenset({"local"})
 _MOST_TOLD = 1000
 
 
-class ModelPrice(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelPrice(TakesOptions):
     """US dollars for a million tokens.
 
     What is read from a provider's cache costs `cached_input`, what is written there `cache_write`;
@@ -42,8 +42,8 @@ class ModelPrice(Struct, frozen=True, kw_only=True):
     cache_write: float | None = None
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
+        for field in fields(self):
+            name, value = field.name, getattr(self, field.name)
             optional = name.startswith("cache") and value is None
             if not optional and not _is_price(value):
                 raise OptionError(f"ModelPrice: {name} must be a number from 0 on")
@@ -83,11 +83,7 @@ class Prices:
     def set(self, name: str, price: ModelPrice | Mapping[str, float]) -> None:
         """Give a model's price, or another one."""
         if not isinstance(price, ModelPrice):
-            try:
-                price = ModelPrice(**price)
-            except TypeError:
-                known = ", ".join(ModelPrice.__struct_fields__)
-                raise OptionError(f"the price of {name!r} has input, output …: {known}") from None
+            price = _price(name, price)
         self._table[name] = price
 
     def cost(self, provider: str, model_id: str, usage: Usage) -> float | None:
@@ -136,6 +132,23 @@ class Prices:
             name,
             hint,
         )
+
+
+def _price(model: str, given: Any) -> ModelPrice:
+    """The price that a mapping is."""
+    owner = f"the price of {model!r}"
+    if not isinstance(given, Mapping):
+        kind = type(given).__name__
+        raise OptionError(f"{owner} must be a ModelPrice or a mapping of its fields, not {kind}")
+    price = cast("Mapping[str, Any]", given)
+    check_keywords(owner, price, [field.name for field in fields(ModelPrice)])
+    for name in ("input", "output"):
+        if name not in price:
+            raise OptionError(f"{owner} needs {name!r}: US dollars for a million tokens")
+    try:
+        return ModelPrice(**price)
+    except OptionError as error:
+        raise OptionError(f"{owner}: {error}") from None
 
 
 def _calculator() -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from math import isfinite
+from types import MappingProxyType
 from typing import Any, cast
 
 from ..errors import OptionError
@@ -21,13 +22,25 @@ __all__ = [
 ]
 
 
-def one_of(owner: str, option: str, value: Any, allowed: Iterable[str]) -> str:
-    """`value`, which must be one of the texts `allowed`; else `OptionError`, a `ValueError`."""
+def one_of(
+    owner: str,
+    option: str,
+    value: Any,
+    allowed: Iterable[str],
+    *,
+    meant: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """`value`, which must be one of the texts `allowed`; else `OptionError`, a `ValueError`.
+
+    `meant` says for other names that people use what they are called here.
+    """
     known = tuple(allowed)
     if isinstance(value, str) and value in known:
         return value
-    near = get_close_matches(value, known, n=1) if isinstance(value, str) else []
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = ""
+    if isinstance(value, str):
+        near = meant.get(value.lower()) or next(iter(get_close_matches(value, known, n=1)), None)
+        hint = f"; did you mean {near!r}?" if near else ""
     raise OptionError(f"{owner}: {option} must be {_or(known)}, not {_shown(value)}{hint}")
 
 

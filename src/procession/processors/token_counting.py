@@ -53,7 +53,7 @@ _OWN_ID = 256
 
 
 class TokenCounter(Protocol):
-    """What an application counts with instead: `token_counter` of `TokenLimiterProcessor`."""
+    """What an application counts with instead: `token_counter` of `TokenLimiter`."""
 
     def count_message(self, message: Message, /) -> int:
         """The tokens of a message, all it costs included.

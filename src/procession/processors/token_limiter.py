@@ -1,4 +1,4 @@
-"""`TokenLimiterProcessor`: prompts and answers of a bounded number of tokens (B-250 to B-262)."""
+"""`TokenLimiter`: prompts and answers of a bounded number of tokens (B-250 to B-262)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TokenLimiter", "TokenLimiterProcessor"]
 
-_NAME = "TokenLimiterProcessor"
+_NAME = "TokenLimiter"
 REACHED = "data-token-limit-reached"
 
 
-class TokenLimiterProcessor(BuiltIn):
+class TokenLimiter(BuiltIn):
     """Keeps prompts, or answers, within `limit` tokens: `TokenLimiter(127000)`.
 
     Among input processors it leaves the oldest messages out of the prompt, for each call of the
@@ -209,7 +209,7 @@ class TokenLimiterProcessor(BuiltIn):
         return self.report(self._over(tokens), detail)
 
 
-TokenLimiter = TokenLimiterProcessor
+TokenLimiterProcessor = TokenLimiter
 
 
 async def _after(told: Awaitable[None], made: Any) -> Any:
