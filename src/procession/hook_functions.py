@@ -128,7 +128,7 @@ def near_name(name: Any, known: frozenset[str]) -> str | None:
         return None
     plain = _plain(name)
     for other in known:
-        if plain == _plain(other) or other in (f"{name}s", name.removesuffix("s")):
+        if plain == _plain(other) or other in (f"{name}s", f"{name}es", name.removesuffix("s")):
             return other
     if not any(name[:3] == other[:3] or name[-3:] == other[-3:] for other in known):
         return None

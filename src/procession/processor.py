@@ -359,7 +359,10 @@ def processor(
     made = FunctionProcessor(named, hooks)
     made.process_data_parts = process_data_parts
     made.on_violation = on_violation
-    made.watches, made.lanes = watches, lanes
+    if watches:
+        made.watches = watches
+    if lanes != FunctionProcessor.lanes:
+        made.lanes = lanes
     made.policy = policy
     policy_of(made)
     if flush is not None:
@@ -416,7 +419,14 @@ def watches_of(processor: Any) -> tuple[Watch, ...]:
 def _why_not_held(entry: Any) -> str | None:
     """What is wrong with `watches`, `lanes` or `flush`, if anything is."""
     watches: Any = getattr(entry, "watches", None)
+    if not watches and _says(entry, "lanes") and not _says(entry, "watches"):
+        return "has lanes but no watches, so nothing is looked for in them: give watches, too"
     if watches:
+        if not callable(getattr(entry, "process_output_stream", None)):
+            return (
+                "has watches but no process_output_stream, the hook that is handed what they hold "
+                "back: nothing would look at it"
+            )
         if not hasattr(watches, "release") and not isinstance(watches, list | tuple):
             return f"has watches of type {_kind(watches)}: give a watch, or a list of them"
         for watch in watches_of(entry):
@@ -437,6 +447,12 @@ def _why_not_held(entry: Any) -> str | None:
                 "process_output_stream has held back; give another method another name"
             )
     return None
+
+
+def _says(entry: Any, name: str) -> bool:
+    """Whether a processor says something itself, beyond what its base has."""
+    own = (kind for kind in type(entry).__mro__ if kind not in (Processor, FunctionProcessor))
+    return name in getattr(entry, "__dict__", ()) or any(name in vars(kind) for kind in own)
 
 
 _LANES = frozenset({"text", "reasoning", "tool-arguments"})

@@ -18,6 +18,7 @@ from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..errors import ConfigurationError, ProcessorError
+from ..hold.piece import Piece
 from ..hook_functions import check_hook
 from ..policy import Guard, call, observe, policy_of
 from ..processor import (
@@ -334,6 +335,8 @@ async def failed(run: RunState, link: Link, args: HookArgs[Any], error: BaseExce
     if wire is None:
         if isinstance(error, Exception):
             error.add_note(f"raised in {link.name} of processor {link.processor_id!r}")
+            if _asked_no_piece(args, error):
+                error.add_note(_NO_PIECE if link.sought()[0] else _NO_WATCHES)
             run.hook_error = error
         raise error
     if wire is not run.halt and wire is not run.given:  # else: told when it was given
@@ -346,6 +349,23 @@ async def failed(run: RunState, link: Link, args: HookArgs[Any], error: BaseExce
     if isinstance(error, asyncio.CancelledError) and _is_cancelled():
         raise error
     raise wire from None
+
+
+def _asked_no_piece(args: HookArgs[Any], error: Exception) -> bool:
+    """Whether a hook has asked `args.piece` for something where there is none."""
+    return (
+        isinstance(error, AttributeError)
+        and error.obj is None
+        and error.name in Piece.__struct_fields__
+        and getattr(args, "piece", args) is None
+    )
+
+
+_NO_WATCHES = "args.piece is None: it is there for processors with watches; see procession.hold"
+_NO_PIECE = (
+    "args.piece is None for chunks that hold no text of a lane, such as 'step-start' or 'finish': "
+    "begin the hook with `if args.piece is None: return args.part`"
+)
 
 
 def _is_cancelled() -> bool:
