@@ -185,12 +185,13 @@ async def test_options_and_tokens_of_the_call() -> None:
     """B-022: the provider's options, the run's id, signal and retries; tokens are counted apart."""
     processor, model, _ = classifying(provider_options={"x": {"y": 1}})
     model.usage = Usage(input_tokens=7, output_tokens=5)
-    agent = Agent(id="a", model=ScriptedModel(["ok"]), input_processors=[processor])
+    agent = Agent(id="a", model=ScriptedModel(["ok"]), input_processors=[processor], max_retries=3)
     controller = AbortController()
     out = await agent.generate(["one", "two"], abort_signal=controller.signal, run_id="r1")
     request = model.requests[0]
     assert request.provider_options == {"x": {"y": 1}}
     assert (request.run_id, request.abort_signal) == ("r1", controller.signal)
+    assert request.max_retries == 3
     assert (out.processor_usage.input_tokens, out.processor_usage.output_tokens) == (14, 10)
     assert out.usage.input_tokens == 3
 
@@ -295,6 +296,7 @@ async def test_one_that_hangs() -> None:
     seen = await running
     assert "abort" in seen.types
     assert (seen.tripwire, seen.model.calls, model.open) == (None, [], 0)
+    assert seen.events == []
 
 
 async def test_many_runs_at_the_same_time() -> None:
@@ -310,6 +312,14 @@ async def test_many_runs_at_the_same_time() -> None:
     assert outcomes == [
         (f"{n}:", True) if n % 3 == 0 else (f"{n}:fine{n}", False) for n in range(30)
     ]
+
+
+async def test_the_event_names_what_the_language_model_raised() -> None:
+    """B-026: not only that its answer is missing."""
+    judge = ScriptedModel([ValueError("SECRET")])
+    processor = ClassifierProcessor(classifier=badness(judge), on_result=blocks)
+    seen = await judged_input(processor, "text")
+    assert [(event.action, event.error) for event in seen.events] == [("blocked", "ValueError")]
 
 
 # ── options that are none ──────────────────────────────────────────────────────────────────────

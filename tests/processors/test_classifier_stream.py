@@ -25,6 +25,14 @@ async def test_each_piece_and_the_whole() -> None:
     assert seen.deltas == ["one ", "two"]
 
 
+async def test_white_space_costs_no_call() -> None:
+    """B-011: but it is context of what comes next."""
+    processor, model, _ = classifying(chunk_window=9)
+    seen = await judged_answer(processor, ["one", " \n", "two"])
+    assert model.states == ["one", "one \ntwo", "one \ntwo"]
+    assert seen.text == "one \ntwo"
+
+
 @pytest.mark.parametrize(
     ("window", "states"),
     [

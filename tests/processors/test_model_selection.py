@@ -327,9 +327,15 @@ async def test_many_requests_at_the_same_time_and_two_of_one_id() -> None:
     first, second = Selecting(), Selecting(lambda state: chosen("large"))
     agent = Agent(id="a", model=first.own, input_processors=[first.processor, second.processor])
     assert (await agent.generate("hi")).text == LARGE
-    first, second = Selecting(), Selecting(lambda state: ValueError())
-    agent = Agent(id="a", model=first.own, input_processors=[first.processor, second.processor])
-    assert (await agent.generate("hi")).text == SMALL
+    asks = answer(tool_calls=[tool_call("echo", {"value": "x"})])
+    small = ScriptedModel([asks, SMALL], model_id="small")
+    choices = [{"model": small, "criteria": SIMPLE}, {"model": first.large, "criteria": HARD}]
+    first = Selecting(lambda state: ValueError())
+    second = Selecting(choices=choices, scope="first-step")
+    processors = [first.processor, second.processor]
+    agent = Agent(id="a", model=first.own, input_processors=processors, tools=[echo])
+    assert (await agent.generate("hi")).text == "own"
+    assert len(small.calls) == 1
 
 
 # ── options that are none ──────────────────────────────────────────────────────────────────────
@@ -352,7 +358,7 @@ B: dict[str, Any] = {"model": "example/b", "criteria": "b"}
         ({"choices": [A, {"model": "b"}], "model": Hangs()}, "criteria"),
         ({"choices": [A, {"criteria": "b"}], "model": Hangs()}, "must have a model"),
         ({"choices": [A, {**B, "model": None}], "model": Hangs()}, "must have a name"),
-        ({"choices": [A, {**B, "nmae": "x"}], "model": Hangs()}, "did you mean 'name'"),
+        ({"choices": [A, {**B, "names": "x"}], "model": Hangs()}, "did you mean 'name'"),
         ({"choices": [A, B], "model": Hangs(), "min_probability": 2}, "min_probability"),
         ({"choices": [A, B], "model": Hangs(), "instructions": 2}, "instructions"),
         ({"choices": [A, B], "model": Hangs(), "scope": "step"}, "scope"),

@@ -83,8 +83,6 @@ class LanguageEvaluationModel:
     that cannot be bound to one.
     """
 
-    repeats_calls = True
-
     def __init__(
         self,
         model: ModelSpec,
