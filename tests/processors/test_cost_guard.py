@@ -275,11 +275,11 @@ async def test_a_callback_that_raises_changes_nothing() -> None:
 async def test_the_message_is_a_template() -> None:
     """B-278: at most six decimals."""
     guard = CostGuardProcessor(
-        max_cost=0.1, message="{usage} of {limit} {other}", store=Answers(1.23456789)
+        max_cost=0.1, message='{usage} of {limit} {"code": 7}', store=Answers(1.23456789)
     )
     result = await agent(guard).generate("Hi", request_context=USER)
     assert result.tripwire is not None
-    assert result.tripwire.reason == "1.234568 of 0.1 {other}"
+    assert result.tripwire.reason == '1.234568 of 0.1 {"code": 7}'
 
 
 async def test_two_instances_warn_for_themselves() -> None:
@@ -331,6 +331,12 @@ async def test_the_breakdown_is_asked_after_a_violation() -> None:
         ({"max_cost": 1, "warn_at_percent": 100}, "warn_at_percent"),
         ({"max_cost": 1, "include_breakdown": 1}, "include_breakdown"),
         ({"max_cost": 1, "message": 1}, "message"),
+        (
+            {"max_cost": 1, "message": "{used}!"},
+            "in message must be 'usage' or 'limit', not 'used'",
+        ),
+        ({"max_cost": 1, "scope": "run", "window": "24h"}, "window is not for scope='run'"),
+        ({"max_cost": 1, "on_unknown": "strict"}, "on_unknown must be 'allow' or 'block'"),
         ({"max_cost": 1, "store": object()}, "get_metric_aggregate"),
     ],
 )
@@ -338,6 +344,83 @@ def test_wrong_options_fail_at_once(options: dict[str, Any], problem: str) -> No
     """B-274, B-014."""
     with pytest.raises(ValueError, match=problem):
         CostGuardProcessor(**options)
+
+
+@pytest.mark.parametrize("percent", [80, 1])
+def test_a_part_instead_of_a_percentage_is_told(
+    percent: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B-274: 0.8 is a percentage, too, but hardly the one that was meant."""
+    with caplog.at_level(logging.WARNING):
+        CostGuardProcessor(max_cost=1, warn_at_percent=percent)
+        assert not caplog.text
+        CostGuardProcessor(max_cost=1, warn_at_percent=percent / 100)
+    assert f"for {percent} % give {percent}" in caplog.text
+
+
+# ── requests of which nothing is known ─────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("scope", "context", "said"),
+    [
+        ("user", {}, "the request names no user: set 'userId' in the request context"),
+        ("user", {"user_id": "u-secret"}, "no user (there is 'user_id', which is another key)"),
+        ("user", {"UserID": "u-secret"}, "no user (there is 'UserID', which is another key)"),
+        ("organization", {"organization": "o-secret"}, "(there is 'organization', which is"),
+        ("user", {"userId": ""}, "the request context's 'userId' is empty: set 'userId'"),
+        ("resource", {}, "the request names no resource: give the call memory={'resource': …}"),
+        ("thread", {"threadId": "t-secret"}, "no thread (there is 'threadId', which is another"),
+    ],
+)
+async def test_a_budget_that_is_not_checked_is_told_once(
+    scope: Any, context: dict[str, str], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B-273: nothing is checked without an id, but nobody should think that it is."""
+    store = Answers(5)
+    guard = CostGuardProcessor(max_cost=1, scope=scope, store=store)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            assert (await agent(guard).generate("Hi", request_context=context)).text == "ok"
+    assert not store.asked
+    assert caplog.text.count("the budget was not checked") == 1
+    assert said in caplog.text and "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "context", "unknown"),
+    [
+        ({"scope": "user"}, {"user_id": "u1"}, "scope_key"),
+        ({}, {"mastra__resourceId": ""}, "scope_key"),
+        ({"store": Answers(ValueError("down"))}, USER, "usage"),
+        ({"store": Answers("much")}, USER, "usage"),
+        ({"max_cost": lambda context: None}, USER, "limit"),
+    ],
+)
+async def test_a_strict_guard_blocks_what_it_cannot_check(
+    options: dict[str, Any], context: dict[str, str], unknown: str
+) -> None:
+    """With either strategy: `warn` is about limits that are reached."""
+    for strategy in ("block", "warn"):
+        told: list[Any] = []
+        model = ScriptedModel(["ok"])
+        given: dict[str, Any] = {"max_cost": 1, "store": Answers(0), **options}
+        guard = CostGuardProcessor(
+            **given, strategy=strategy, on_unknown="block", on_violation=told.append
+        )
+        result = await agent(guard, model=model).generate("Hi", request_context=context)
+        assert result.tripwire is not None and not model.calls
+        metadata = result.tripwire.metadata
+        assert metadata["processor_id"] == "token-cost-control"
+        assert metadata["unknown"] == unknown and metadata["scope"] == guard.scope
+        assert [violation.detail for violation in told] == [metadata]
+
+
+async def test_a_strict_guard_lets_pass_what_it_can_check() -> None:
+    guard = CostGuardProcessor(max_cost=1, store=Answers(0), on_unknown="block")
+    assert (await agent(guard).generate("Hi", request_context=USER)).text == "ok"
+    run = CostGuardProcessor(max_cost=1, scope="run", store=Answers(0), on_unknown="block")
+    assert (await agent(run).generate("Hi")).text == "ok"
 
 
 # ── recording ──────────────────────────────────────────────────────────────────────────────────

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ..errors import OptionError
-from ..request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY
 from .builtin import BuiltIn
+from .cost_options import NAME, WINDOWS, is_limit, percent, template, window_of
+from .cost_scope import SCOPES, ids_of, why_missing
 from .cost_store import CostQuery, default_cost_store
 from .option_checks import flag, one_of
 
@@ -27,35 +28,6 @@ __all__ = ["CostGuardProcessor", "TokenCostControl"]
 
 _log = logging.getLogger("procession")
 
-_NAME = "CostGuardProcessor"
-_SCOPES = ("run", "resource", "thread", "user", "organization", "session")
-_KEYS = {
-    "resource": MASTRA_RESOURCE_ID_KEY,
-    "thread": MASTRA_THREAD_ID_KEY,
-    "user": "userId",
-    "organization": "organizationId",
-    "session": "sessionId",
-}
-"""Where in the request context an id stands (B-272)."""
-_WINDOWS = {
-    "1h": timedelta(hours=1),
-    "6h": timedelta(hours=6),
-    "24h": timedelta(hours=24),
-    "7d": timedelta(days=7),
-    "30d": timedelta(days=30),
-    "365d": timedelta(days=365),
-}
-_SPANS = {
-    "hour": "1h",
-    "1d": "24h",
-    "day": "24h",
-    "1w": "7d",
-    "week": "7d",
-    "month": "30d",
-    "1y": "365d",
-    "year": "365d",
-}
-"""What spans of time are called elsewhere."""
 _HARD = "Cost limit reached: {usage} of {limit} US dollars are spent."
 _SOFT = "Cost limit near: {usage} of {limit} US dollars are spent."
 _MOST_SHARES = 10
@@ -69,16 +41,19 @@ class CostGuardProcessor(BuiltIn):
     `max_cost` is in US dollars: a number, or a function of the request context, plain or async,
     that gives one. `scope` is whose cost counts, in the last `window`: what the `resource`, the
     `thread`, the `user`, `organization` or `session` of the request context has spent, or the
-    `run` itself. Without such an id nothing is checked.
+    `run` itself. The window is `7d` unless given; a run has none.
+
+    `on_unknown` is what becomes of a call when the request has no such id, the function gives no
+    limit, or the store fails: `"allow"` makes it, with a warning in the log (for missing ids once),
+    `"block"` ends the run.
 
     `strategy="block"` ends the run, `"warn"` tells `on_violation`, once a run. So does reaching
-    `warn_at_percent` of the limit, with either. `message` is the reason; `{usage}` and `{limit}`
-    in it are filled in. `include_breakdown` adds what each model has cost.
+    `warn_at_percent` of the limit, with either strategy. `message` is the reason; `{usage}` and
+    `{limit}` in it are filled in. `include_breakdown` adds what each model has cost.
 
     Costs are kept in `store`, by default in the memory of this process, where the guard notes each
-    call of its runs itself, also those whose answer was rejected. It opens when it cannot tell:
-    a store that fails is logged, and the call made. Raises `OptionError`, a `ValueError`, for
-    options that it does not know.
+    call of its runs itself, also those whose answer was rejected. Raises `OptionError`, a
+    `ValueError`, for options that it does not know.
     """
 
     fixed_id = "token-cost-control"
@@ -90,54 +65,60 @@ class CostGuardProcessor(BuiltIn):
         *,
         max_cost: float | Callable[[RequestContext], Any],
         scope: Scope = "resource",
-        window: Literal["1h", "6h", "24h", "7d", "30d", "365d"] = "7d",
+        window: Literal["1h", "6h", "24h", "7d", "30d", "365d"] | None = None,
         strategy: Literal["block", "warn"] = "block",
         message: str | None = None,
         warn_at_percent: float | None = None,
         include_breakdown: bool = False,
+        on_unknown: Literal["allow", "block"] = "allow",
         store: CostStore | None = None,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
         policy: Policy | None = None,
     ) -> None:
         super().__init__(on_violation=on_violation, policy=policy)
-        if not callable(max_cost) and not _is_limit(max_cost):
+        if not callable(max_cost) and not is_limit(max_cost):
             raise OptionError(
-                f"{_NAME}: max_cost must be a number above 0, in US dollars, "
+                f"{NAME}: max_cost must be a number above 0, in US dollars, "
                 f"or a function of the request context that gives one"
             )
         self.max_cost = max_cost
-        self.scope = one_of(_NAME, "scope", scope, _SCOPES)
-        self.window = one_of(_NAME, "window", window, _WINDOWS, meant=_SPANS)
-        self._warns = one_of(_NAME, "strategy", strategy, ("block", "warn")) == "warn"
-        self._message = _text(message)
-        self._soft = _percent(warn_at_percent)
-        self._breakdown = flag(_NAME, "include_breakdown", include_breakdown)
+        self.scope = one_of(NAME, "scope", scope, SCOPES)
+        self.window = window_of(window, self.scope)
+        self._warns = one_of(NAME, "strategy", strategy, ("block", "warn")) == "warn"
+        self._message = template(message)
+        self._soft = percent(warn_at_percent)
+        choices = ("allow", "block")
+        self._blocks_unknown = one_of(NAME, "on_unknown", on_unknown, choices) == "block"
+        self._told_missing = False
+        self._breakdown = flag(NAME, "include_breakdown", include_breakdown)
         if store is not None and not callable(getattr(store, "get_metric_aggregate", None)):
-            raise OptionError(f"{_NAME}: store must have get_metric_aggregate(query)")
+            raise OptionError(f"{NAME}: store must have get_metric_aggregate(query)")
         self.store: CostStore = default_cost_store() if store is None else store
         self._key = f"__{self.id}:{id(self):x}"
 
     async def process_input_step(self, args: ProcessInputStepArgs) -> None:
         """Check the budget, before each call (B-271)."""
-        scopes = _scopes(args)
+        scopes = ids_of(args)
         record: Any = getattr(self.store, "record", None)
         if record is not None:
             args.on_model_call(lambda call: record(call, scopes))
         scope_id = scopes.get(self.scope)
         if scope_id is None:
-            return
+            self._tell_missing(args.request_context)
+            return self._unknown(args, "scope_key")
         limit = await self._limit(args.request_context)
         if limit is None:
-            return
+            return self._unknown(args, "limit")
         query = self._query(scope_id)
         spent = await self._spent(query)
         if spent is None:
-            return
+            return self._unknown(args, "usage")
         if spent[0] >= limit:
             await self._reached(args, query, spent, limit)
         elif self._soft is not None and spent[0] >= limit * self._soft:
             detail = await self._detail(query, spent, limit, "soft")
             await self._warn(args, "soft", _filled(_SOFT, spent[0], limit), detail)
+        return None
 
     async def _reached(
         self, args: ProcessInputStepArgs, query: CostQuery, spent: tuple[float, str], limit: float
@@ -197,7 +178,7 @@ class CostGuardProcessor(BuiltIn):
         except Exception as error:
             self._skipped(f"max_cost raised {type(error).__name__}")
             return None
-        if not _is_limit(limit):
+        if not is_limit(limit):
             self._skipped("max_cost gave no number above 0")
             return None
         return float(limit)
@@ -207,7 +188,7 @@ class CostGuardProcessor(BuiltIn):
             return CostQuery(scope=self.scope, scope_id=scope_id)
         now: Any = getattr(self.store, "now", None)
         moment = cast("datetime", now()) if callable(now) else datetime.now(UTC)
-        since = moment - _WINDOWS[self.window]
+        since = moment - WINDOWS[self.window]
         return CostQuery(scope=self.scope, scope_id=scope_id, since=since)
 
     async def _spent(self, query: CostQuery) -> tuple[float, str] | None:
@@ -232,42 +213,25 @@ class CostGuardProcessor(BuiltIn):
             _log.debug("%s: no breakdown: %s", self.id, type(error).__name__)
             return {}
 
+    # ── what is not known ──────────────────────────────────────────────────────────────────────
+
     def _skipped(self, why: str) -> None:
         _log.warning("%s: %s, so the budget was not checked", self.id, why)
 
+    def _tell_missing(self, context: RequestContext) -> None:
+        """Say once that there are requests nobody's budget is checked for (B-273)."""
+        if not self._told_missing:
+            self._told_missing = True
+            self._skipped(why_missing(self.scope, context))
+
+    def _unknown(self, args: ProcessInputStepArgs, what: str) -> None:
+        """The check cannot be made: for lack of an id, a limit, or an answer of the store."""
+        if self._blocks_unknown:
+            metadata = {"processor_id": self.id, "scope": self.scope, "unknown": what}
+            args.abort("The budget cannot be checked.", metadata=metadata)
+
 
 TokenCostControl = CostGuardProcessor
-
-
-def _is_limit(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and isfinite(value) and value > 0
-
-
-def _percent(value: Any) -> float | None:
-    """A part of the limit, from a percentage between 0 and 100 (B-274)."""
-    if value is None:
-        return None
-    if not _is_limit(value) or value >= 100:
-        raise OptionError(f"{_NAME}: warn_at_percent must be a number between 0 and 100")
-    return value / 100
-
-
-def _text(message: Any) -> str | None:
-    if message is not None and not isinstance(message, str):
-        raise OptionError(f"{_NAME}: message must be a text, with {{usage}} and {{limit}} in it")
-    return message
-
-
-def _scopes(args: ProcessInputStepArgs) -> dict[str, str]:
-    """The ids of all scopes that this request has."""
-    context: RequestContext = args.request_context
-    messages: Any = args.message_list  # none in a workflow
-    found = {"run": args.run_id} | {scope: context.get(key) for scope, key in _KEYS.items()}
-    if messages is not None:
-        found["resource"] = found["resource"] or messages.resource_id
-        found["thread"] = found["thread"] or messages.thread_id
-    return {scope: str(id) for scope, id in found.items() if id is not None and id != ""}
 
 
 def _filled(template: str, usage: float, limit: float) -> str:
