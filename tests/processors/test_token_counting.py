@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import logging
 import sys
 from typing import Any
 
@@ -19,6 +20,7 @@ from procession.messages import (
     ToolInvocationPart,
     text_message,
 )
+from procession.processors import TokenLimiter
 from procession.processors.token_counting import IMAGE, Tokens, as_message
 from procession.processors.token_texts import (
     ESTIMATE,
@@ -89,6 +91,38 @@ async def test_an_object_with_encode_counts() -> None:
     """B-257: `encoding`."""
     texts = await ChosenCounter(Words()).for_model(ScriptedModel(["ok"], model_id="gpt-5"))
     assert texts.count("one two three") == 3
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [
+        ("nope", "encoding 'nope' is not known (there are o200k_base"),
+        (object(), "an object of type object has no encode(text)"),
+        ("o200k_base", ""),
+        (Words(), ""),
+        (None, ""),
+    ],
+)
+def test_an_encoding_that_is_not_to_be_had_is_told(
+    encoding: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Anything is accepted; nobody should think that it counts."""
+    with caplog.at_level(logging.WARNING):
+        TokenLimiter(100, encoding=encoding)
+    assert said in caplog.text and bool(said) == bool(caplog.text)
+
+
+def test_an_encoding_that_is_not_installed_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    text_counter.cache_clear()
+    monkeypatch.setitem(sys.modules, "bpe_openai", None)
+    try:
+        with caplog.at_level(logging.WARNING):
+            assert ChosenCounter("cl100k_base").without_model is ESTIMATE
+    finally:
+        text_counter.cache_clear()
+    assert "'cl100k_base' needs the extra 'tokens'" in caplog.text
 
 
 def test_without_the_extra_there_is_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:

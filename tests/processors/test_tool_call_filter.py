@@ -1,6 +1,7 @@
 """`ToolCallFilter`: B-300 to B-305, G-E."""
 
 import json
+import logging
 import time
 from collections import Counter
 from typing import Any
@@ -473,3 +474,28 @@ def test_prompts_of_other_hooks_are_read_with_care() -> None:
     ]
     args = hook_args(ProcessLLMRequestArgs, prompt=prompt)
     assert ToolCallFilter().process_llm_request(args) == {"prompt": prompt[:3] + prompt[4:]}
+
+
+@pytest.mark.parametrize(
+    ("exclude", "told"),
+    [
+        (["wether", "search"], "exclude has 'wether', but no tool is called so; did you mean 'wea"),
+        (["Weather"], "did you mean 'weather'?"),
+        (["weather", "search"], ""),
+        (["gone_since"], ""),  # a tool of another agent, or of an earlier day
+        (None, ""),
+    ],
+)
+async def test_a_misspelt_tool_is_told_once(
+    exclude: list[str] | None, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B-301: it would leave out nothing, and nobody would notice."""
+    processor = ToolCallFilter(exclude=exclude)
+    agent = Agent(
+        id="a", model=ScriptedModel(["ok"]), tools=[weather, search], input_processors=[processor]
+    )
+    with caplog.at_level(logging.WARNING):
+        await agent.generate("Hi")
+        await agent.generate("Hi")
+    assert told in caplog.text
+    assert caplog.text.count("did you mean") == bool(told)

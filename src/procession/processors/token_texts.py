@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import warnings
 from functools import lru_cache
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = ["ESTIMATE", "ChosenCounter", "TextCounter", "encoding_of", "text_counter"]
+
+_log = logging.getLogger("procession")
 
 _PIECE = 40_000
 """Characters that are encoded at once: the encoder refuses a million, or 200,000 tokens."""
@@ -106,16 +109,20 @@ class ChosenCounter:
     """The counter for each model that is asked.
 
     `encoding` is an object with `encode(text)`, or the name of an encoding, for all of them; with
-    `None`, and with a name that is not known, the model decides.
+    `None`, and with anything else, the model decides. What is asked for and not to be had is told.
     """
 
     def __init__(self, encoding: Any = None) -> None:
         self._fixed: TextCounter | None = None
         if isinstance(encoding, str):
-            if encoding in _ENCODINGS:
-                self._fixed = text_counter(encoding)
+            self._fixed = _named(encoding)
         elif callable(getattr(encoding, "encode", None)):
             self._fixed = _Given(encoding)
+        elif encoding is not None:
+            _log.warning(
+                "encoding: %s has no encode(text), so texts are counted as for the model",
+                f"an object of type {type(encoding).__name__}",
+            )
 
     @property
     def without_model(self) -> TextCounter:
@@ -131,6 +138,20 @@ class ChosenCounter:
             await asyncio.to_thread(text_counter, name)
             _loaded.add(name)
         return text_counter(name)
+
+
+def _named(name: str) -> TextCounter | None:
+    """The counter of an encoding that is asked for by name; says so when there is none."""
+    if name not in _ENCODINGS:
+        known = ", ".join(_ENCODINGS)
+        told = "encoding %r is not known (there are %s), so texts are counted as for the model"
+        _log.warning(told, name[:40], known)
+        return None
+    counter = text_counter(name)
+    if counter is ESTIMATE:
+        told = "encoding %r needs the extra 'tokens', without which texts are estimated"
+        _log.warning(told, name)
+    return counter
 
 
 _loaded: set[str | None] = {None}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Any, cast
 
+from ..hook_functions import near_name
 from .builtin import BuiltIn
 from .option_checks import flag, names, whole
 from .prompt_calls import Entry, Place, PromptCall, calls_in, without
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ToolCallFilter"]
 
+_log = logging.getLogger("procession")
+
 _ASKED = "unanswered"
 """The key in `state` of the calls whose results came with this request."""
 
@@ -33,7 +37,8 @@ class ToolCallFilter(BuiltIn):
     `preserve_model_output` a call whose tool has a `to_model_output` leaves that output behind,
     as a text.
 
-    A call and its result always go together. Results that came with the request itself, after
+    A name in `exclude` that is nearly a tool's is told in the log, once. A call and its result
+    always go together. Results that came with the request itself, after
     which nobody has said anything, count as part of this run.
     """
 
@@ -54,6 +59,7 @@ class ToolCallFilter(BuiltIn):
         self._excluded = (
             None if exclude is None else frozenset(names(owner, "exclude", exclude, None))
         )
+        self._not_met = set(self._excluded or ())
         self._steps_kept = (
             None
             if filter_after_tool_steps is None
@@ -65,6 +71,8 @@ class ToolCallFilter(BuiltIn):
         """The prompt without the calls; `None` when there are none to leave out (B-304)."""
         prompt = args.prompt
         calls = calls_in(prompt)
+        if self._not_met:
+            self._meet({*args.tools, *(call.name for call in calls)})
         if self._steps_kept is None:
             old = _before(calls, args.steps, _asked_with(args))
         else:
@@ -74,6 +82,18 @@ class ToolCallFilter(BuiltIn):
             return None
         instead = _outputs(prompt, gone) if self._leaves_output else {}
         return {"prompt": without(prompt, gone, instead)}
+
+    def _meet(self, known: set[str]) -> None:
+        """Say once of a name in `exclude` that it is nearly that of a tool, and of none."""
+        self._not_met -= known
+        for name in sorted(self._not_met):
+            near = near_name(name, frozenset(known))
+            if near is not None:
+                self._not_met.discard(name)
+                _log.warning(
+                    "%s: exclude has %r, but no tool is called so; did you mean %r?",
+                    *(self.id, name[:100], near),
+                )
 
 
 def _asked_with(args: ProcessLLMRequestArgs[Any]) -> frozenset[str]:
