@@ -54,8 +54,9 @@ class ToolSearchProcessor(BuiltIn):
 
     `search` has `top_k` (how many hits), `min_score` and `auto_load` (hits are loaded at once).
     `storage="in-memory"` remembers per thread what is loaded, until it is not used for `ttl`
-    milliseconds (0: until the process ends), of the 10,000 threads used last; `"context"` goes by
-    the results in the messages. `filter` is asked, plain or async, about each tool and phase; when
+    milliseconds (0: until the process ends), of the 10,000 threads used last, and requests without
+    a thread share one: give each conversation its own. `"context"` goes by the results in the
+    messages. `filter` is asked, plain or async, about each tool and phase; when
     it raises, the answer is no. With `include_resolved_tools` the request's own tools are searched
     as well, instead of being offered. With `inject_catalog` a system message lists all there are.
 
