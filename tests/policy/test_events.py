@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from procession import Agent, Policy, PolicyEvent, processor, tool
-from procession.policy.events import MOST
+from procession.policy.events import MOST, events_of, note
 from procession.testing import RecordingObserver, ScriptedModel, answer, tool_call
 from tests.laws.checks import TWO_STEPS
 from tests.laws.kit import Hook, PlayedModel, Tap, agent_with, end, said
@@ -107,6 +108,20 @@ async def test_bounded() -> None:
     events = output.policy_events
     assert len(events) == MOST + 1 and sum(event.count for event in events) == steps
     assert events[-1].step_number is None and events[-1].count == 40
+
+
+def test_bounded_also_where_details_differ() -> None:
+    """What comes after the bound is counted without them: their number has no end."""
+    run: Any = SimpleNamespace(
+        policy_events=None, step=None, step_number=0, retry_count=0, observer=None, run_id="r"
+    )
+    for number in range(MOST + 50):
+        facts = (("types", (f"type-{number}",)),)
+        note(run, "p", "process_input", action="observed", kind="finding", facts=facts)
+    events = events_of(run.policy_events)
+    assert len(events) == MOST + 1
+    assert events[0].detail == {"types": ["type-0"]}
+    assert (events[-1].detail, events[-1].count) == (None, 50)
 
 
 async def test_observed_and_blocked_spans() -> None:

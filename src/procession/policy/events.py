@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from ..spans import Span
+from .facts import as_detail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..spans import Observer
+    from .facts import Facts
 
 __all__ = ["KEY", "PolicyEvent", "RunOfEvents", "events_of", "in_metadata", "note"]
 
@@ -38,6 +40,9 @@ class PolicyEvent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     (stand in for the model); for a failure what `on_error` says. `error` is the name of the
     exception's class.
 
+    `detail` tells of a verdict that an observed built-in would have given, without a word of the
+    content: its `strategy`, and the names of the `types` and `rules` that it goes by.
+
     `step_number` is `None` for hooks that belong to no step, and for what is counted for the whole
     run because there was too much of it.
     """
@@ -48,6 +53,7 @@ class PolicyEvent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
     kind: str
     would: str | None = None
     error: str | None = None
+    detail: dict[str, Any] | None = None
     step_number: int | None = None
     attempt: int = 0
     count: int = 1
@@ -63,6 +69,7 @@ class PolicyEvent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
         for key, value in (
             ("would", self.would),
             ("error", self.error),
+            ("detail", self.detail),
             ("stepNumber", self.step_number),
         ):
             if value is not None:
@@ -73,7 +80,7 @@ class PolicyEvent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaul
 Noted = dict[tuple[Any, ...], int]
 """How often each thing happened: all fields of an event but its count, in order."""
 _NAMES = PolicyEvent.__struct_fields__[:-1]
-_STEP = _NAMES.index("step_number")
+_DETAIL, _STEP = _NAMES.index("detail"), _NAMES.index("step_number")
 
 
 class RunOfEvents(Protocol):
@@ -100,6 +107,7 @@ def note(
     kind: str,
     would: str | None = None,
     error: str | None = None,
+    facts: Facts | None = None,
 ) -> bool:
     """Count an event; returns whether it is the first of its kind in this attempt.
 
@@ -110,14 +118,14 @@ def note(
     noted = run.policy_events
     if noted is None:
         noted = run.policy_events = {}
-    key = (processor_id, hook, action, kind, would, error, step, attempt)
+    key = (processor_id, hook, action, kind, would, error, facts, step, attempt)
     known = noted.get(key)
     if known is None and len(noted) >= MOST:
-        key = (*key[:_STEP], None, 0)
+        key = (*key[:_DETAIL], None, None, 0)
         known = noted.get(key)
     noted[key] = (known or 0) + 1
     if known is None and run.observer is not None:
-        detail = {"kind": kind, "would": would, "error": error}
+        detail = {"kind": kind, "would": would, "error": error, **(as_detail(facts) or {})}
         run.observer.span(
             Span(
                 kind="policy",
@@ -139,7 +147,9 @@ def events_of(noted: Mapping[tuple[Any, ...], int] | None) -> list[PolicyEvent]:
 
 
 def _event(key: tuple[Any, ...], count: int) -> PolicyEvent:
-    return PolicyEvent(**dict(zip(_NAMES, key, strict=True)), count=count)
+    said: dict[str, Any] = dict(zip(_NAMES, key, strict=True))
+    said["detail"] = as_detail(said["detail"])
+    return PolicyEvent(**said, count=count)
 
 
 def in_metadata(run: RunOfEvents, step_number: int | None = None) -> dict[str, Any]:

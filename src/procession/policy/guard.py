@@ -84,12 +84,22 @@ def standing(error: BaseException, stop: BaseException | None) -> BaseException 
 class Guard:
     """The policy of one hook of one processor."""
 
-    __slots__ = ("bare", "circuit", "fallback", "hook", "policy", "processor_id")
+    __slots__ = (
+        "bare",
+        "circuit",
+        "fallback",
+        "hook",
+        "names_only",
+        "policy",
+        "processor_id",
+    )
 
     def __init__(self, policy: Policy, processor: Any, hook: str) -> None:
         self.policy = policy
         self.processor_id: str = processor.id
         self.hook = hook
+        self.names_only = getattr(processor, "names_only", False) is True
+        """Whether the metadata of its verdicts are a built-in's: names, and no text (B-007)."""
         self.circuit: Circuit | None = policy.circuit_of(processor)
         self.bare: Any = None
         """The link of the hook without its policy."""

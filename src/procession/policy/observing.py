@@ -13,11 +13,13 @@ from msgspec import UNSET, Struct
 from ..errors import ConfigurationError, ProcessorError, TripWire
 from .bounded import Bounded
 from .events import note
+from .facts import facts_in
 from .guard import Failure, standing
 from .observed import observed_args, would_change
 
 if TYPE_CHECKING:
     from ..hook_args import HookArgs
+    from .facts import Facts
     from .guard import Guard
 
 __all__ = ["Observed", "observe"]
@@ -60,8 +62,8 @@ class Observed:
         self._started = monotonic()
         return True
 
-    def tell(self, would: str) -> None:
-        """Tell what would have been done."""
+    def tell(self, would: str, facts: Facts | None = None) -> None:
+        """Tell what would have been done, and by what."""
         guard = self._guard
         note(
             self._run,
@@ -70,6 +72,7 @@ class Observed:
             action="observed",
             kind="finding",
             would=would,
+            facts=facts,
         )
 
     def raised(self, error: BaseException) -> None:
@@ -114,7 +117,8 @@ class Observed:
         )
 
     def _told_verdict(self, wire: TripWire) -> None:
-        self.tell("retry" if wire.retry else "block")
+        facts = facts_in(wire.metadata) if self._guard.names_only else None
+        self.tell("retry" if wire.retry else "block", facts)
 
 
 async def observe(

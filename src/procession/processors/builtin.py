@@ -27,6 +27,9 @@ class BuiltIn(TakesOptions, Processor[Any]):
     fixed_id: ClassVar[str]
     """The id of the class (B-002)."""
 
+    names_only: ClassVar[bool] = True
+    """The metadata of its verdicts name types and rules, and hold no text: events may tell."""
+
     def __init__(
         self,
         *,
