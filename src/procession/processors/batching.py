@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchPartsProcessor"]
 
-_HELD = "held"
-_SINCE = "since"
 _LIMITS = frozenset({"step-start", "step-finish", "error"})
 """Chunks at which no text can be let go any more: what is still held was of a rejected attempt."""
 
@@ -50,14 +48,15 @@ class BatchPartsProcessor(BuiltIn):
         policy: Policy | None = None,
     ) -> None:
         owner = type(self).__name__
-        super().__init__(
-            on_violation=callback(owner, "on_violation", on_violation), policy=policy
-        )
+        super().__init__(on_violation=callback(owner, "on_violation", on_violation), policy=policy)
         self.batch_size = whole(owner, "batch_size", batch_size, least=1)
         self.max_wait_time = (
             None if max_wait_time is None else number(owner, "max_wait_time", max_wait_time)
         )
         self.emit_on_non_text = flag(owner, "emit_on_non_text", emit_on_non_text)
+        # The state is shared by all that have the same id.
+        self._held = f"__held-{id(self):x}"
+        self._since = f"__since-{id(self):x}"
 
     def process_output_stream(
         self, args: ProcessOutputStreamArgs[Any]
@@ -67,13 +66,13 @@ class BatchPartsProcessor(BuiltIn):
         if part.type != "text-delta":
             return self._other(part, state)
         released = self._added(part, state)
-        if self.max_wait_time is not None and len(state.get(_HELD, ())) == 1:
+        if self.max_wait_time is not None and len(state.get(self._held, ())) == 1:
             args.flush_within(self.max_wait_time / 1000)
         return released
 
     def flush(self, state: dict[str, Any]) -> Chunk | None:
         """All text that is held, as one chunk, or `None` (B-364)."""
-        held: list[Chunk] = state.pop(_HELD, [])
+        held: list[Chunk] = state.pop(self._held, [])
         if not held:
             return None
         if len(held) == 1:
@@ -84,13 +83,13 @@ class BatchPartsProcessor(BuiltIn):
 
     def _added(self, part: Chunk, state: dict[str, Any]) -> Chunk | None:
         """One more delta; returns what it lets go."""
-        held: list[Chunk] | None = state.get(_HELD)
+        held: list[Chunk] | None = state.get(self._held)
         released: Chunk | None = None
         if held and held[0].payload.id != part.payload.id:
             released, held = self.flush(state), None
         if held is None:
-            held = state[_HELD] = []
-            state[_SINCE] = monotonic()
+            held = state[self._held] = []
+            state[self._since] = monotonic()
         held.append(part)
         if released is None and (len(held) >= self.batch_size or self._is_late(state)):
             return self.flush(state)
@@ -98,11 +97,11 @@ class BatchPartsProcessor(BuiltIn):
 
     def _other(self, part: Chunk, state: dict[str, Any]) -> ProcessOutputStreamResult:
         """Another chunk: the text before it leaves first, where it has to (B-361, B-362)."""
-        held: list[Chunk] | None = state.get(_HELD)
+        held: list[Chunk] | None = state.get(self._held)
         if not held:
             return part
         if part.type in _LIMITS:
-            del state[_HELD]
+            del state[self._held]
             return part
         own = part.type in ("text-start", "text-end") and part.payload.id == held[0].payload.id
         if not (self.emit_on_non_text or own or self._is_late(state)):
@@ -114,4 +113,4 @@ class BatchPartsProcessor(BuiltIn):
         """Whether the oldest delta that is held has waited long enough (B-363)."""
         if self.max_wait_time is None:
             return False
-        return monotonic() - state[_SINCE] >= self.max_wait_time / 1000
+        return monotonic() - state[self._since] >= self.max_wait_time / 1000

@@ -95,6 +95,8 @@ class StreamErrorRetryProcessor(BuiltIn):
         self._longest = number(_OWNER, "max_retry_after_ms", max_retry_after_ms) / 1000
         self._unknown = flag(_OWNER, "retry_unknown_errors", retry_unknown_errors)
         self._matchers = _matchers(matchers, self._own)
+        # The state is shared by all that have the same id.
+        self._retries = f"__retries-{id(self):x}"
 
     async def process_api_error(
         self, args: ProcessAPIErrorArgs[Any]
@@ -103,13 +105,13 @@ class StreamErrorRetryProcessor(BuiltIn):
         if not args.may_retry:
             return None
         policy = await self._policy(args.error)
-        made: int = args.state.get("retries", 0)
+        made: int = args.state.get(self._retries, 0)
         if policy is None or made >= policy.max_retries:
             return None
         pause = max(await _milliseconds(policy.delay_ms, args) / 1000, self._asked(args.error))
         if not await _waited(pause, args.abort_signal):
             return None
-        args.state["retries"] = made + 1
+        args.state[self._retries] = made + 1
         if policy.on_retry is not None:
             await _settled(policy.on_retry(args))
         return ProcessAPIErrorResult(retry=True)

@@ -30,6 +30,8 @@ class PromptLimit:
         self.limit = limit
         self._gaps = gaps
         self._removed = removed
+        # The state is shared by all that have the same id.
+        self._told = f"__told-of-cut-results-{id(self):x}"
 
     def prompt(self, args: ProcessLLMRequestArgs, tokens: Tokens) -> ProcessLLMRequestResult | None:
         """The prompt that fits; `None` when all of it does (B-251 to B-253)."""
@@ -103,8 +105,8 @@ class PromptLimit:
         """Say once in a run that the model does not see what it has asked tools for."""
         stays = set(map(id, kept))
         gone = any(unit.places[0] > asked and id(unit) not in stays for unit in units)
-        if gone and not state.get(_TOLD):
-            state[_TOLD] = True
+        if gone and not state.get(self._told):
+            state[self._told] = True
             _log.warning(
                 "token limit: what tools gave in this run does not fit in %d tokens, so the model "
                 "does not see all of it",
@@ -132,9 +134,6 @@ class PromptLimit:
             total -= tokens.message(message)
             gone.append(message.id)
         messages.remove_by_ids(gone)
-
-
-_TOLD = "__told_of_cut_results"
 
 
 def _said_by_user(messages: MessageList) -> Iterator[str]:
