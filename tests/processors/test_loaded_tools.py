@@ -41,6 +41,17 @@ def test_threads_do_not_see_each_other() -> None:
     assert held.stats() == {"thread_count": 0, "oldest_access_time": None}
 
 
+def test_a_thread_is_its_resources_own() -> None:
+    """B-325: cleared are all that are called so."""
+    held = LoadedTools(60)
+    held.add("t", ["x"], "ann")
+    held.add("t", ["y"], "bob")
+    held.add("u", ["z"], "ann")
+    assert (held.of("t", "ann"), held.of("t", "bob"), held.of("t")) == (["x"], ["y"], [])
+    held.clear("t")
+    assert (held.of("t", "ann"), held.of("t", "bob"), held.of("u", "ann")) == ([], [], ["z"])
+
+
 def test_what_is_not_used_is_dropped(clock: Clock) -> None:
     """B-325: use starts the time again, and the state goes by itself."""
     held = LoadedTools(60)

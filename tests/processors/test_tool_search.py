@@ -264,6 +264,32 @@ async def test_what_is_loaded_stays_in_its_thread() -> None:
     assert again.offered == [[*META, "send_email"]]
 
 
+async def test_two_resources_do_not_share_a_thread() -> None:
+    """B-323, B-325: ids that clients choose may be the same; clearing a thread clears all of it."""
+    found_with = ToolSearchProcessor(tools=LIBRARY)
+    alice, bob = ({"memory": {"thread": "t1", "resource": name}} for name in ("alice", "bob"))
+    await run(load("send_email"), found_with=found_with, **alice)
+    assert (await run(found_with=found_with, **bob)).offered == [META]
+    assert (await run(found_with=found_with, **alice)).offered == [[*META, "send_email"]]
+    nobody = RequestContext({"mastra__threadId": "t1"})
+    assert (await run(found_with=found_with, request_context=nobody)).offered == [META]
+    await run(load("send_email"), found_with=found_with, **bob)
+    assert found_with.get_state_stats()["thread_count"] == 2
+    found_with.clear_state("t1")
+    assert found_with.get_state_stats()["thread_count"] == 0
+
+
+async def test_without_a_thread_a_resource_has_its_own() -> None:
+    """B-325: it is called "default" all the same."""
+    found_with = ToolSearchProcessor(tools=LIBRARY)
+    of_ann = {"request_context": RequestContext({"mastra__resourceId": "ann"})}
+    await run(load("send_email"), found_with=found_with, **of_ann)
+    assert (await run(found_with=found_with)).offered == [META]
+    assert (await run(found_with=found_with, **of_ann)).offered == [[*META, "send_email"]]
+    found_with.clear_state()
+    assert (await run(found_with=found_with, **of_ann)).offered == [META]
+
+
 async def test_without_a_thread_it_is_the_default_one() -> None:
     """B-325."""
     found_with = ToolSearchProcessor(tools=LIBRARY)

@@ -1,4 +1,4 @@
-"""Which tools of a library are loaded: remembered per thread, or read off the messages."""
+"""Which tools of a library are loaded: remembered per conversation, or read off the messages."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ MOST_NAMES = 1_000
 """So many tools per thread, for names may come and go with each request; the oldest go first."""
 
 
+_Key = tuple[str, str | None]
+"""A thread, and the resource whose it is, if that is known."""
+
+
 class ToolSearchStats(TypedDict):
     """How many threads have loaded tools, and when the one was used that was not for longest.
 
@@ -33,46 +37,49 @@ class ToolSearchStats(TypedDict):
 class LoadedTools:
     """The names of loaded tools, by thread; they are forgotten after `ttl` seconds of disuse.
 
+    Threads of different resources are different ones, whatever they are called: ids that clients
+    choose are no secret.
     Safe to use from several event loops. Nothing runs in the background: what has expired goes
     when the next one looks.
     """
 
     def __init__(self, ttl: float) -> None:
         self._ttl = ttl
-        self._threads: OrderedDict[str, tuple[float, dict[str, None]]] = OrderedDict()
+        self._threads: OrderedDict[_Key, tuple[float, dict[str, None]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, thread: str) -> list[str]:
+    def of(self, thread: str, resource: str | None = None) -> list[str]:
         """The tools loaded in a thread, in the order of loading; looking counts as use."""
         with self._lock:
             self._drop_expired()
-            held = self._threads.get(thread)
+            held = self._threads.get((thread, resource))
             if held is None:
                 return []
-            self._use(thread, held[1])
+            self._use((thread, resource), held[1])
             return list(held[1])
 
-    def add(self, thread: str, names: Iterable[str]) -> None:
+    def add(self, thread: str, names: Iterable[str], resource: str | None = None) -> None:
         """Load tools in a thread."""
         with self._lock:
             self._drop_expired()
-            held = self._threads.get(thread)
+            held = self._threads.get((thread, resource))
             loaded = {} if held is None else held[1]
             loaded.update(dict.fromkeys(names))
             while len(loaded) > MOST_NAMES:
                 del loaded[next(iter(loaded))]
             if loaded:
-                self._use(thread, loaded)
+                self._use((thread, resource), loaded)
             while len(self._threads) > MOST_THREADS:
                 self._threads.popitem(last=False)
 
     def clear(self, thread: str | None = None) -> None:
-        """Forget what is loaded in a thread; without one, everywhere."""
+        """Forget what is loaded in a thread, of whatever resource; without one, everywhere."""
         with self._lock:
             if thread is None:
                 self._threads.clear()
             else:
-                self._threads.pop(thread, None)
+                for key in [key for key in self._threads if key[0] == thread]:
+                    del self._threads[key]
 
     def stats(self) -> ToolSearchStats:
         """What is remembered at the moment, what has expired not counted."""
@@ -90,9 +97,9 @@ class LoadedTools:
         with self._lock:
             return self._drop_expired()
 
-    def _use(self, thread: str, loaded: dict[str, None]) -> None:
-        self._threads[thread] = time.monotonic(), loaded
-        self._threads.move_to_end(thread)
+    def _use(self, key: _Key, loaded: dict[str, None]) -> None:
+        self._threads[key] = time.monotonic(), loaded
+        self._threads.move_to_end(key)
 
     def _drop_expired(self) -> int:
         """They stand in the order of their last use, so this looks at no more than it drops."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 from ..errors import ConfigurationError, OptionError
 from ..hook_functions import near_name
 from ..processor import ProcessInputStepResult
-from ..request_context import MASTRA_THREAD_ID_KEY, RequestContext
+from ..request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY, RequestContext
 from ..tools import Tool, tool_map
 from .builtin import BuiltIn
 from .loaded_tools import LoadedTools, ToolSearchStats, named_in
@@ -53,12 +53,12 @@ class ToolSearchProcessor(BuiltIn):
     tool that was loaded is offered from the next step on, and in later runs of the thread.
 
     `search` has `top_k` (how many hits), `min_score` and `auto_load` (hits are loaded at once).
-    `storage="in-memory"` remembers per thread what is loaded, until it is not used for `ttl`
-    milliseconds (0: until the process ends), of the 10,000 threads used last, and requests without
-    a thread share one: give each conversation its own. `"context"` goes by the results in the
-    messages. `filter` is asked, plain or async, about each tool and phase; when
-    it raises, the answer is no. With `include_resolved_tools` the request's own tools are searched
-    as well, instead of being offered. With `inject_catalog` a system message lists all there are.
+    `storage="in-memory"` remembers per thread and resource what is loaded, until it is not used for
+    `ttl` milliseconds (0: until the process ends), of the 10,000 threads used last, and requests
+    without a thread share one: give each conversation its own. `"context"` goes by the results in
+    the messages. `filter` is asked, plain or async, about each tool and phase; when it raises, the
+    answer is no. With `include_resolved_tools` the request's own tools are searched as well,
+    instead of being offered. With `inject_catalog` a system message lists all there are.
 
     Raises `ConfigurationError` in a run whose tools are called like one of the two, and at once
     for such a tool in `tools`; `OptionError` for an option that cannot be used.
@@ -178,17 +178,20 @@ class ToolSearchProcessor(BuiltIn):
 
     def _loaded(self, args: ProcessInputStepArgs[Any]) -> list[str]:
         if self._memory is not None:
-            return self._memory.of(_thread(args))
+            return self._memory.of(_thread(args), _resource(args))
         loading = SEARCH if self._options.auto_load else LOAD
         return named_in(args.messages, frozenset((loading, LOAD)))
 
     def _loader(self, args: ProcessInputStepArgs[Any]) -> Callable[[list[str]], None]:
         if self._memory is None:
             return _in_the_result
-        return partial(self._memory.add, _thread(args))
+        return partial(self._memory.add, _thread(args), resource=_resource(args))
 
     def clear_state(self, thread_id: str = _NO_THREAD) -> None:
-        """Forget what is loaded in a thread; without effect with `storage="context"` (B-326)."""
+        """Forget what is loaded in a thread, whichever resource has it (B-325).
+
+        Without effect with `storage="context"` (B-326).
+        """
         if self._memory is not None:
             self._memory.clear(thread_id)
 
@@ -214,6 +217,10 @@ def _in_the_result(_names: list[str]) -> None:
 
 def _thread(args: ProcessInputStepArgs[Any]) -> str:
     return args.request_context.get(MASTRA_THREAD_ID_KEY) or _NO_THREAD
+
+
+def _resource(args: ProcessInputStepArgs[Any]) -> str | None:
+    return args.request_context.get(MASTRA_RESOURCE_ID_KEY) or None
 
 
 def _forced(choice: Any) -> str | None:
