@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from procession.detection import DEFAULT_REGIONS, LocalDetector
-from procession.errors import ConfigurationError, InputError
+from procession.errors import ConfigurationError, InputError, OptionError
+from procession.processors import PIIDetector
 
 
 def test_unknown_types_are_refused_with_the_nearest_name() -> None:
@@ -57,3 +58,19 @@ def test_libraries_are_loaded_when_a_type_needs_them() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("code", "meant"), [("UK", "GB"), ("uk", "GB"), ("gb", "GB"), ("USA", "US"), ("JA", "JP")]
+)
+def test_a_country_by_another_code(code: str, meant: str) -> None:
+    """B-014: of whichever part has the option, for others pass it on."""
+    with pytest.raises(OptionError, match=rf"^regions: .*did you mean '{meant}'"):
+        LocalDetector(["phone"], regions=[code])
+    with pytest.raises(OptionError, match=rf"^regions: .*did you mean '{meant}'"):
+        PIIDetector(regions=[code])
+
+
+def test_a_country_that_nobody_knows() -> None:
+    with pytest.raises(OptionError, match=r"^regions: .*'QQ'$"):
+        LocalDetector(["phone"], regions=["QQ"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import InputError
+from ..errors import OptionError
 from . import money, national, network, phones, secrets
 
 if TYPE_CHECKING:
@@ -106,17 +106,17 @@ def kinds_for(types: Iterable[str] | None, regions: Iterable[str] | None) -> tup
 
 
 def chosen(types: Iterable[str] | None) -> frozenset[str]:
-    """The ids that are meant; raises `InputError` for a name that nothing answers to."""
+    """The ids that are meant; raises `OptionError` for a name that nothing answers to."""
     if types is None:
         return frozenset(LOCAL_TYPES)
     if isinstance(types, str):
-        raise InputError(f"LocalDetector: types must be a list of texts, not {types!r}")
+        raise OptionError(f"LocalDetector: types must be a list of texts, not {types!r}")
     wanted: set[str] = set()
     for name in types:
         if name not in GROUPS and name not in LOCAL_TYPES:
             near = get_close_matches(str(name), (*GROUPS, *LOCAL_TYPES), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"LocalDetector: types: nothing finds {name!r} locally{hint}")
+            raise OptionError(f"LocalDetector: types: nothing finds {name!r} locally{hint}")
         wanted.update(GROUPS.get(name, (name,)))
     return frozenset(wanted)
 

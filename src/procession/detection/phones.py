@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import InputError
+from ..errors import OptionError
 from .extras import library
 from .phone_words import AGAINST, FOR, WORDS
 
@@ -40,6 +40,18 @@ BODY = re.compile(rf"\(?[0-9](?:\)?{GAP}?\(?[0-9]){{6,17}}")
 END = re.compile(rf"{EXTENSION}{RIGHT}")
 GROUP_END = re.compile(r"[0-9](?![0-9])")
 REGION = re.compile(r"[A-Z]{2}\Z")
+MEANT = {
+    "UK": "GB",
+    "EN": "GB",
+    "USA": "US",
+    "EL": "GR",
+    "JA": "JP",
+    "ZH": "CN",
+    "KO": "KR",
+    "CS": "CZ",
+    "DA": "DK",
+}
+"""Codes that people use for countries, of languages for instance."""
 
 
 class Form(NamedTuple):
@@ -84,16 +96,24 @@ FORMS = (
 
 
 def checked_regions(regions: Iterable[str] | None) -> tuple[str, ...]:
-    """The codes of countries, in the order given; raises `InputError` for what is none."""
+    """The codes of countries, in the order given; raises `OptionError` for what is none."""
     if regions is None:
         return DEFAULT_REGIONS
     found = (regions,) if isinstance(regions, str) else tuple(regions)
     for code in found:
         if not REGION.match(str(code)):
-            raise InputError(
-                f"LocalDetector: regions: {code!r} is no two-letter code of a country such as 'DE'"
+            raise OptionError(
+                f"regions: {code!r} is no two-letter code of a country such as 'DE'"
+                + _hint(str(code))
             )
     return tuple(dict.fromkeys(found))
+
+
+def _hint(code: str) -> str:
+    """What was meant by a code that is none, where that can be told."""
+    upper = code.upper()
+    meant = MEANT.get(upper) or (upper if upper != code and REGION.match(upper) else None)
+    return f"; did you mean {meant!r}?" if meant else ""
 
 
 def phone_finder(regions: tuple[str, ...]) -> Callable[[Scan], Iterator[Found]]:
@@ -107,7 +127,9 @@ class PhoneFinder:
     def __init__(self, plans: Any, regions: tuple[str, ...]) -> None:
         unknown = sorted(set(regions) - set(plans.SUPPORTED_REGIONS))
         if unknown:
-            raise InputError(f"LocalDetector: regions: no phone numbers are known of {unknown}")
+            named = ", ".join(map(repr, unknown))
+            hint = _hint(unknown[0]) if len(unknown) == 1 else ""
+            raise OptionError(f"regions: no phone numbers are known of {named}{hint}")
         self._plans = plans
         self._regions = regions
         self._forms = [form for form in FORMS if not form.regions or form.regions & set(regions)]
