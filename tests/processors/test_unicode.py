@@ -13,7 +13,7 @@ from procession import Agent
 from procession.errors import InputError
 from procession.messages import FilePart, Message, MessageContent, TextPart
 from procession.processor import ProcessInputArgs
-from procession.processors import UnicodeNormalizer
+from procession.processors import RegexFilterProcessor, RegexRule, UnicodeNormalizer
 from procession.processors.unicode import _FIRST_MARK, _LAST_MARK, nfkc
 from procession.testing import ScriptedModel, hook_args
 
@@ -141,8 +141,43 @@ def _message(id: str, parts: list[Any]) -> Message:
     return args.messages[0].replace(id=id, content=MessageContent(parts=parts))
 
 
+EMOJIS = (
+    "\U0001f469\U0001f3fd\u200d\U0001f4bb \u2764\ufe0f \U0001f3f4\u200d\u2620\ufe0f 1\ufe0f\u20e3 "
+    "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f \U0001f1eb\U0001f1f7"
+)
+
+
 @pytest.mark.parametrize(
-    "option", ["strip_control_chars", "preserve_emojis", "collapse_whitespace", "trim"]
+    "unseen",
+    [
+        *"\u00ad\u034f\u061c\u180e\u200b\u200c\u200d\u200e\u202e\u2060\u2066\u3164\ufe0f\ufeff\uffa0",
+        *"\U000e0041\U000e0101\U0001d173",
+    ],
+)
+def test_what_shows_nothing_goes_when_asked(unseen: str) -> None:
+    """B-211: a word with it in between is the word, and emojis are left alone."""
+    given = f"{unseen}se{unseen * 3}cret{unseen} {EMOJIS}"
+    assert normalized(given, strip_format_chars=True) == f"secret {EMOJIS}"
+    bare = normalized(given, strip_format_chars=True, preserve_emojis=False)
+    assert bare.startswith("secret \U0001f469\U0001f3fd\U0001f4bb \u2764 ")
+    assert "se\u00adcret" == normalized("se\u00adcret")
+    assert normalized("\u0600\u0661 \u06dd") == "\u0600\u0661 \u06dd"  # they show
+
+
+async def test_a_filter_behind_it_meets_the_bare_word() -> None:
+    """B-211."""
+    rules = RegexFilterProcessor(rules=[RegexRule("s", "secret", "***")], strategy="redact")
+    model = ScriptedModel(["ok", "ok"])
+    for options, said in (({}, "se\u200bc\u00adr\u202eet"), ({"strip_format_chars": True}, "***")):
+        normalizer = UnicodeNormalizer(**options)
+        agent = Agent(id="a", model=model, input_processors=[normalizer, rules])
+        await agent.generate("se\u200bc\u00adr\u202eet")
+        assert model.calls[-1].prompt[-1]["content"][0]["text"] == said
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["strip_control_chars", "strip_format_chars", "preserve_emojis", "collapse_whitespace", "trim"],
 )
 def test_a_wrong_option_is_named(option: str) -> None:
     """B-014."""
@@ -157,21 +192,34 @@ NASTY = st.text(
         st.sampled_from(
             " \t\r\n\v\f\x00\x07\x85\u2028\u00a0\u3000\u200b\u200d\u202e\ufe0f\ufeff\u0301\u0315"
             "\u0344\u0f73\u0f75\u00b4\ufdfa\u1100\u1161\u11a8\uac00\ud800\udc00\u3099e\u304b"
+            "\U0001f469\U0001f4bb\U0001f3fd\u2122\u231a\u2329\u3297\u20e31\u0338\u2190\uffa0\u3164\u00ad"
         ),
     ),
     max_size=40,
 )
 
 
-@given(NASTY, st.booleans(), st.booleans(), st.booleans(), st.booleans())
-@example("e\x07\u0301", True, True, True, True)
-@example("a \x07 b", True, True, True, True)
-@example("a\n\x07\nb", True, True, True, False)
-@example("a\u2028\x85b", True, True, False, False)
-def test_twice_is_once(text: str, strip: bool, emojis: bool, collapse: bool, trim: bool) -> None:
+@given(NASTY, st.booleans(), st.booleans(), st.booleans(), st.booleans(), st.booleans())
+@example("e\x07\u0301", True, False, True, True, True)
+@example("a \x07 b", True, False, True, True, True)
+@example("a\n\x07\nb", True, False, True, True, False)
+@example("a\u2028\x85b", True, False, True, False, False)
+@example(
+    "\U0001f469\u200b\u200d\U0001f4bb \u2122\ufe0f 1\u200b\ufe0f\u20e3",
+    False,
+    True,
+    True,
+    True,
+    True,
+)
+@example("a \u200b b\n\u200b\n \u200b", False, True, True, True, True)
+def test_twice_is_once(
+    text: str, strip: bool, unseen: bool, emojis: bool, collapse: bool, trim: bool
+) -> None:
     """B-210 to B-213: a law; lone surrogates and half emojis included."""
     processor = UnicodeNormalizer(
         strip_control_chars=strip,
+        strip_format_chars=unseen,
         preserve_emojis=emojis,
         collapse_whitespace=collapse,
         trim=trim,
@@ -181,6 +229,8 @@ def test_twice_is_once(text: str, strip: bool, emojis: bool, collapse: bool, tri
     assert processor._normal(once) == once
     if strip:
         assert not any(ord(c) < 32 and c not in "\t\r\n" for c in once)
+    if unseen and not emojis:
+        assert not any(c in "\u200b\u200d\u202e\ufe0f\ufeff\u1160" for c in once)
     if collapse:
         assert "  " not in once and "\n\n" not in once and "\t" not in once
 
@@ -212,6 +262,7 @@ def test_a_flood_takes_no_longer_than_its_length(flood: str) -> None:
     text = "a" + flood * (200_000 // len(flood))
     started = time.perf_counter()
     normalized(text, strip_control_chars=True, preserve_emojis=False)
+    normalized(text, strip_format_chars=True)
     assert time.perf_counter() - started < 5
 
 

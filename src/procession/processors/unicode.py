@@ -29,6 +29,26 @@ _JOINERS = "\u200d\ufe00-\ufe0f\U000e0020-\U000e007f\U000e0100-\U000e01ef"
 
 Invisible, they can carry a text that only the model reads.
 """
+_IGNORED = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
+)
+"""What Unicode says is to be ignored where it is displayed, and marks of annotations."""
+_EMOJI = (
+    "[\u00a9\u00ae\u2190-\u21ff\u231a\u231b\u2328\u23cf\u23e9-\u23fa\u25a0-\u27bf\u2900-\u297f"
+    "\u2b00-\u2bff\u3030\u303d\U0001f000-\U0001f0ff\U0001f170-\U0001f18f\U0001f1e6-\U0001f1ff"
+    "\U0001f300-\U0001faff][\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]?"
+)
+"""A picture that NFKC leaves as it is, with how it is drawn."""
+_FLAGS = "|".join(
+    "".join(chr(0xE0000 + ord(letter)) for letter in region)
+    for region in ("gbeng", "gbsct", "gbwls")
+)
+_EMOJIS = f"(\U0001f3f4(?:{_FLAGS})\U000e007f|{_EMOJI}(?:\u200d{_EMOJI})*|[0-9#*]\ufe0f\u20e3|)"
+"""What is made of several characters and shows as one; or nothing."""
+_ignored = re.compile(f"[{_IGNORED}]+")
+_ignored_but_in_emojis = re.compile(f"{_EMOJIS}[{_IGNORED}]*")
 _control = re.compile(f"[{_CONTROLS}]")
 _control_or_joiner = re.compile(f"[{_CONTROLS}{_JOINERS}]")
 _line_break = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
@@ -44,7 +64,9 @@ class UnicodeNormalizer(BuiltIn):
     """Brings the texts of messages into one form: NFKC, and by choice without controls and gaps.
 
     `strip_control_chars` removes C0 and C1 controls but tab and line breaks; with
-    `preserve_emojis=False` also what joins several characters to one emoji. `collapse_whitespace`
+    `preserve_emojis=False` also what joins several characters to one emoji. `strip_format_chars`
+    removes what shows nothing: zero-width and writing-direction marks, soft hyphens, fillers, tags,
+    selectors; with `preserve_emojis` those stay that make an emoji. `collapse_whitespace`
     makes one space of spaces and tabs in a row, one line break of several of any kind. `trim`
     strips both ends. Files, tool calls and other parts stay as they are; nothing is ever blocked.
 
@@ -59,6 +81,7 @@ class UnicodeNormalizer(BuiltIn):
         self,
         *,
         strip_control_chars: bool = False,
+        strip_format_chars: bool = False,
         preserve_emojis: bool = True,
         collapse_whitespace: bool = True,
         trim: bool = True,
@@ -71,6 +94,8 @@ class UnicodeNormalizer(BuiltIn):
         keep_emojis = flag(owner, "preserve_emojis", preserve_emojis)
         self._collapses = flag(owner, "collapse_whitespace", collapse_whitespace)
         self._trims = flag(owner, "trim", trim)
+        unseen = _ignored_but_in_emojis if keep_emojis else _ignored
+        self._unseen = unseen if flag(owner, "strip_format_chars", strip_format_chars) else None
         self._removed = (_control if keep_emojis else _control_or_joiner) if strip else None
 
     def process_input(self, args: ProcessInputArgs[Any]) -> list[Message] | None:
@@ -97,10 +122,16 @@ class UnicodeNormalizer(BuiltIn):
             text = _line_break.sub("\n", text)  # some are controls, too: they would be lost
         if self._removed is not None:
             text = self._removed.sub("", text)
+        if self._unseen is not None and not text.isascii():
+            text = self._unseen.sub(_emoji_of, text)
         text = nfkc(text)
         if self._collapses:
             text = _line_breaks.sub("\n", _spaces.sub(" ", text))
         return text.strip() if self._trims else text
+
+
+def _emoji_of(run: re.Match[str]) -> str:
+    return run[1] if run.re.groups else ""
 
 
 def nfkc(text: str) -> str:
