@@ -84,7 +84,11 @@ OUTPUT_HOOKS = (
 ERROR_HOOKS = ("process_api_error",)
 HOOKS = INPUT_HOOKS + OUTPUT_HOOKS + ERROR_HOOKS
 _NAMES = frozenset(
-    {*HOOKS, "on_violation", "policy", "process_data_parts", "watches", "lanes", "flush"}
+    {
+        *HOOKS,
+        *("on_violation", "policy", "process_data_parts", "watches", "lanes", "only_matches"),
+        "flush",
+    }
 )
 """What the engine looks for on a processor, and what a misspelt attribute is compared with."""
 
@@ -185,6 +189,9 @@ class Processor(Generic[M]):
     `args.piece` (B-132 to B-135). See `procession.hold`."""
     lanes: Sequence[LaneKind] = ("text",)
     """Where it is looked for: `text`, `reasoning`, `tool-arguments`."""
+    only_matches: bool = False
+    """Whether `process_output_stream` does nothing with a piece in which its watches find nothing.
+    Then it need not be called for each; see `procession.hold`."""
     own_retries: int = 0
     """Retries that this error processor brings along, for itself alone, in each call.
 

@@ -82,6 +82,7 @@ async def test_a_detector_that_holds_nothing_back(
 ) -> None:
     """Broken on purpose: the checks notice."""
     monkeypatch.setattr(LocalDetector, "release", lambda self, text, start, limit: limit)
+    monkeypatch.setattr(LocalDetector, "calm", None)
     monkeypatch.setattr(PIIDetector, "_watches", lambda self: [self._local])
     text = SAMPLES[0]
     with pytest.raises(AssertionError):

@@ -47,19 +47,25 @@ WIDE = (
     r"[\u05d0-\u05ea\u0620-\u065f\u066e-\u06d5\u0900-\u0965\u0970-\u097f\u0e01-\u0e30\u0e40-\u0e46\u3001-\u3003\u3005\u3008-\u3011"
     r"\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01\uff0c\uff1f]"
 )
+NUMBER = (
+    r"""(?!\S{8}) ["'(\u201c$\u20ac\xa3]?+ [0-9]{1,4} (?:[.,][0-9]{1,3})?+ [%.,;:!?)"'\u201d]*+"""
+)
+"""A number that is part of no value if a word follows. No more characters: a secret has eight."""
 PROSE = re.compile(
     rf"""((?:
         (?!\S{{20}} | [A-Z\u0388-\u03a9\u0400-\u042f]{{2}}[ \t])
-        ["'(\u201c\u2018\xab]*+ {WORD}++ (?:['\u2019-]{WORD}++)*+
-        [.,;:!?)"'\u201d\u2019\xbb\u2026]*+
+        ["'(\[\u201c\u2018\xab]*+ {WORD}++ (?:['\u2019-]{WORD}++)*+
+        [.,;:!?)\]"'\u201d\u2019\xbb\u2026]*+
         (?:\s++ | (?={WIDE}))
       | {WIDE}++
       | \s++
-    )*+)((?:[!-~]|{WORD})*+)""",
+      | {NUMBER} \s++ (?=\(?[A-Za-z][a-z])
+    )*+)((?:{NUMBER} \s++ (?=\(?(?:\Z|[A-Za-z])))?+ (?:[!-~]|{WORD}){{0,255}}+)""",
     re.VERBOSE,
 )
-"""Group 1: words that need no second look, in which every value would be too short, with what
-separates them; it ends where a value may begin. Group 2: what follows, up to the next space."""
+"""Group 1: words and small numbers that need no second look, in which every value would be too
+short, with what separates them; it ends where a value may begin. Group 2: what follows, up to the
+next space, and a number before it."""
 
 LAST_SPACE = re.compile(r".*\s", re.DOTALL)
 ENDLESS = re.compile(r"(?<!\S)\S{257}")

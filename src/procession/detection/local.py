@@ -53,6 +53,8 @@ class LocalDetector:
     """
 
     look_behind = LOOK_BEHIND
+    calm = PROSE.match
+    """What tells of most texts that there is nothing in them; see `procession.hold.Watch`."""
 
     def __init__(
         self, types: Iterable[str] | None = None, *, regions: Iterable[str] | None = None

@@ -105,6 +105,7 @@ class Gate:
         "_run",
         "_serving",
         "_stopped",
+        "flushes",
         "holds",
         "is_open",
         "is_plain",
@@ -131,6 +132,8 @@ class Gate:
         """Whether `ask` can be of use."""
         self._keeps_parts = any(link.looks_back for link in chain)
         self._stopped: tuple[_Post, Any] | None = None
+        self.flushes: list[Flush] = []
+        """What lets go of what hooks keep on their own."""
         self.holds = False
         """Whether something may be held back that is to leave when the model's stream has ended."""
         self._posts = [self._post(i, link) for i, link in enumerate(chain)]
@@ -179,7 +182,15 @@ class Gate:
         watches, lanes = link.sought()
         if watches:
             disguised = None if observed else run.disguise_call
-            held = Held(post.hook, watches, lanes, awaits=post.is_async, disguised=disguised)
+            held = Held(
+                post.hook,
+                watches,
+                lanes,
+                awaits=post.is_async,
+                # Who observes wants to know of all calls.
+                only_matches=getattr(link.processor, "only_matches", False) and post.track is None,
+                disguised=disguised,
+            )
             post.held = Aside(held, is_async=post.is_async) if observed else held
             post.hook = post.held.hook
         flush = getattr(link.processor, "flush", None)
@@ -188,6 +199,7 @@ class Gate:
                 check = partial(self._check, link, part=_NOTHING)
                 flush = GuardedFlush(link.guard, run, flush, check)
             post.flush = Flush(flush, post.args, run.outbox.wake)
+            self.flushes.append(post.flush)
         self.holds = self.holds or bool(watches) or flush is not None
 
     # ── passing ────────────────────────────────────────────────────────────────────────────────
@@ -452,12 +464,12 @@ class Gate:
     @property
     def has_timers(self) -> bool:
         """Whether a hook has asked for its `flush` to be called in time."""
-        return any(post.flush is not None and post.flush.is_set for post in self._posts)
+        return any(flush.is_set for flush in self.flushes)
 
     @property
     def is_due(self) -> bool:
         """Whether such a time has come."""
-        return any(post.flush is not None and post.flush.is_due for post in self._posts)
+        return any(flush.is_due for flush in self.flushes)
 
     def close(self) -> None:
         """Nothing follows: no timer is left behind."""

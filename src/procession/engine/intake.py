@@ -105,11 +105,11 @@ class Intake:
             if (
                 passed is chunk
                 and chunk.payload is payload
-                and payload.text is text
+                and (payload.text is text or _is_plain(payload.text))
                 and payload.id == answer.text_id
                 and chunk.type == "text-delta"
             ):
-                answer.add_text(text)
+                answer.add_text(payload.text)
                 out.append(chunk)
             else:
                 if passed is chunk:
@@ -280,3 +280,8 @@ def _orphan(payload: ToolResultPayload) -> ToolInvocationPart:
         ),
         provider_executed=payload.provider_executed or None,
     )
+
+
+def _is_plain(text: Any) -> bool:
+    """Whether a text that was put in place of another needs no mending."""
+    return text.__class__ is str and text.isascii()

@@ -42,7 +42,7 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
     request = model_request(run, step)
     retries = retries_of(step, request)
     read: Any = ()
-    holds = run.gate.holds
+    gate = run.gate
     while True:
         started = perf_counter()
         source = _source(step, request)
@@ -52,7 +52,7 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
             following = begin_unnoticed(source)
             while True:
                 try:
-                    if holds and run.gate.has_timers:
+                    if gate.flushes and gate.has_timers:
                         hearing = Hearing(run, following)
                         async with aclosing(Unnoticed(hearing.batches())) as written:
                             async for batch in written:

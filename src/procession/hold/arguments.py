@@ -87,9 +87,9 @@ class _Written:
 class _Call:
     """The arguments of one call, as far as they have come."""
 
-    __slots__ = ("count", "leaf", "model", "reader", "rest")
+    __slots__ = ("count", "known", "leaf", "model", "reader", "rest")
 
-    def __init__(self, model: Chunk) -> None:
+    def __init__(self, model: Chunk, known: int = 0) -> None:
         self.reader = LeafReader()
         self.model = model
         self.leaf: Lane | None = None
@@ -98,24 +98,29 @@ class _Call:
         """What is no JSON."""
         self.count = 0
         """How many leaves have begun."""
+        self.known = known
+        """How many of them the hook was shown before."""
 
 
 class Arguments:
     """Holds back the leaves of tool arguments, and writes the JSON anew, always the same way."""
 
-    __slots__ = ("_calls", "_disguised", "_rules", "_written")
+    __slots__ = ("_calls", "_disguised", "_known", "_rules", "_written")
 
     def __init__(self, rules: Rules, disguised: Callable[[str, Any, Any], None] | None) -> None:
         self._rules = rules
         self._disguised = disguised
         """Told of arguments that were changed: the call's id, what they were, what they are."""
         self._calls: dict[str, _Call] = {}
+        self._known: dict[str, int] = {}
+        """Of calls whose arguments have ended: how many leaves there were."""
         self._written: _Written | None = None
         """What is being written, while the hook is called with leaves."""
 
     def clear(self) -> None:
         """Forget what is held back."""
         self._calls.clear()
+        self._known.clear()
         self._written = None
 
     def stop(self, passing: Chunk | None) -> bool:
@@ -161,7 +166,9 @@ class Arguments:
         return results or [WITHHELD]
 
     def _end(self, part: Chunk, results: list[Any]) -> Work:
-        yield from self._rest(self._calls.pop(part.payload.tool_call_id), results)
+        call = self._calls.pop(part.payload.tool_call_id)
+        yield from self._rest(call, results)
+        self._known[part.payload.tool_call_id] = call.count
         collect(results, (yield part, None))
         return results
 
@@ -199,8 +206,10 @@ class Arguments:
 
     def _leaf(self, call: _Call) -> Lane:
         id = f"{call.model.payload.tool_call_id}/{call.count}"
+        lane = Lane(self._rules, "tool-arguments", id, call.model)
+        lane.is_repeated = call.count < call.known
         call.count += 1
-        return Lane(self._rules, "tool-arguments", id, call.model)
+        return lane
 
     def _text(self, lane: Lane, text: str, written: _Written, *, raw: bool) -> Rewriting:
         released = lane.take(text)
@@ -228,20 +237,23 @@ class Arguments:
         chunk.payload.args_text_delta = portion
         before = lane.before
         lane.leave(portion)
-        return chunk, Piece(portion, before, "tool-arguments", lane.id, is_last)
+        again = lane.is_repeated
+        return chunk, Piece(portion, before, "tool-arguments", lane.id, is_last, again)
 
     # ── the whole call ─────────────────────────────────────────────────────────────────────────
 
     def _whole(self, part: Chunk, results: list[Any]) -> Work:
         payload = part.payload
         call = self._calls.pop(payload.tool_call_id, None)
+        known = self._known.pop(payload.tool_call_id, 0)
         if call is not None:
             yield from self._rest(call, results)
+            known = call.count
         if payload.args is not UNSET:
             model = ToolInputDeltaPayload(
                 tool_call_id=payload.tool_call_id, args_text_delta="", tool_name=payload.tool_name
             )
-            call = _Call(Chunk(KIND, model, run_id=part.run_id, from_=part.from_))
+            call = _Call(Chunk(KIND, model, run_id=part.run_id, from_=part.from_), known)
             written = self._written = _Written(call.model, results)
             args = yield from self._rewritten(call, payload.args, written)
             self._written = None

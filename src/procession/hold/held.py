@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -44,6 +45,7 @@ class Held:
     __slots__ = (
         "_arguments",
         "_awaits",
+        "_calm",
         "_hook",
         "_lanes",
         "_look_behind",
@@ -63,12 +65,15 @@ class Held:
         lanes: Sequence[str],
         *,
         awaits: bool,
+        only_matches: bool = False,
         disguised: Callable[[str, Any, Any], None] | None = None,
     ) -> None:
         self._hook = hook
         self._awaits = awaits
         self.hook: Callable[[Any], Any] = self._awaited if awaits else self._plain
         self._rules = Rules(watches)
+        self._calm = self._rules.calm if only_matches else None
+        """With `only_matches`: what tells of most texts that there is nothing in them."""
         self._splits, self._look_behind = self._rules.splits, self._rules.look_behind
         self._open: dict[str, dict[str, Lane]] = {
             kind: {} for kind, lane in _PIECES.items() if lane in lanes
@@ -110,7 +115,7 @@ class Held:
         work = self._let_in(args, part, lanes)
         if work is None:
             return self._hook(args)
-        return work if work is WITHHELD else self._done(args, work)
+        return self._done(args, work) if isinstance(work, GeneratorType) else work
 
     async def _awaited(self, args: Args) -> Any:
         """In the place of an async hook."""
@@ -125,11 +130,15 @@ class Held:
         work = self._let_in(args, part, lanes)
         if work is None:
             return await self._hook(args)
-        return work if work is WITHHELD else await self._continued(args, work)
+        return await self._continued(args, work) if isinstance(work, GeneratorType) else work
 
     # One frame, not several: every piece of text comes by here.
-    def _let_in(self, args: Args, part: Chunk, lanes: dict[str, Lane]) -> Work | None:
-        """A piece of text comes; `None`: the hook is to be called with what is in `args` now."""
+    def _let_in(  # noqa: C901
+        self, args: Args, part: Chunk, lanes: dict[str, Lane]
+    ) -> Work | Chunk | None:
+        """A piece of text comes; `None`: the hook is to be called with what is in `args` now; the
+        chunk, or `WITHHELD`: it is not called.
+        """
         payload = part.payload
         new = payload.text
         lane = lanes.get(payload.id) or self._lane(part)
@@ -144,13 +153,28 @@ class Held:
             or part.extra is not None
         ):
             lane.note(part, len(new))
+        elif self._calm is not None:
+            text = lane.held + new
+            found = self._calm(text)
+            if found is not None and found.end(2) == len(text):
+                point = found.end(1)
+                lane.held = text[point:]
+                if not point:
+                    return WITHHELD
+                payload.text = released = text[:point]
+                lane.passed_by.append(released)
+                return part
+        if lane.seen < len(lane.passed_by):
+            lane.catch_up()
         released = lane.take(new)
         if not released:
             return WITHHELD
         if self._splits:
             self._results = []
             return self._leaving(lane, released, self._results, part)
-        args.piece = Piece(released, lane.before, lane.kind, lane.id, False)
+        args.piece = Piece(
+            released, lane.before, lane.kind, lane.id, False, passed_by=lane.passed_by
+        )
         look = self._look_behind
         if look:
             if look <= len(released):
@@ -233,6 +257,8 @@ class Held:
         is_last: bool = False,
     ) -> Work:
         """Let go of `text`, portion by portion."""
+        if lane.seen < len(lane.passed_by):
+            lane.catch_up()
         portions = lane.portions(text)
         for number, portion in enumerate(portions, 1):
             chunk = lane.carrier(len(portion))
@@ -241,7 +267,8 @@ class Held:
             chunk.payload.text = portion
             before = self._all_said(lane) if self._rules.keeps_all else lane.before
             last = is_last and number == len(portions)
-            returned = yield chunk, Piece(portion, before, lane.kind, lane.id, last)
+            piece = Piece(portion, before, lane.kind, lane.id, last, passed_by=lane.passed_by)
+            returned = yield chunk, piece
             lane.leave(portion)
             if self._rules.keeps_all:
                 self._said.append((self._step, lane.kind, portion))

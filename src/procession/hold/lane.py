@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Sequence
 
     from ..chunks import Chunk
@@ -25,6 +26,7 @@ class Rules:
     """The watches of one processor, put together; the same for all of its lanes."""
 
     __slots__ = (
+        "calm",
         "idle",
         "is_one",
         "keeps_all",
@@ -50,6 +52,9 @@ class Rules:
         idle = _methods(watches, "idle")
         self.idle: Callable[[str, str], bool] | None = idle[0] if "sentence" in names else None
         self.is_one = len(watches) == 1
+        self.calm: Callable[[str], re.Match[str] | None] | None = (
+            getattr(watches[0], "calm", None) if self.is_one else None
+        )
 
 
 def _methods(watches: Sequence[Any], name: str) -> list[Callable[..., Any]]:
@@ -78,7 +83,6 @@ class Lane:
     """What is held back of one lane, what stands before it, and the chunks that it came in."""
 
     __slots__ = (
-        "_held",
         "_late",
         "_late_size",
         "_left",
@@ -88,9 +92,13 @@ class Lane:
         "before",
         "came_in",
         "closing",
+        "held",
         "id",
+        "is_repeated",
         "kind",
         "opening",
+        "passed_by",
+        "seen",
     )
 
     def __init__(self, rules: Rules, kind: LaneKind, id: str, model: Chunk) -> None:
@@ -103,7 +111,13 @@ class Lane:
         self.opening: Chunk | None = None
         self.closing: Chunk | None = None
         """The chunks of the block's borders, where they have to wait as well."""
-        self._held = ""
+        self.is_repeated = False
+        """Whether the hook was shown this leaf before, as it came."""
+        self.held = ""
+        self.passed_by: list[str] = []
+        """What has left without the hook."""
+        self.seen = 0
+        """How many of these `before` takes account of."""
         self._late: list[str] = []
         """What has come since the watches were asked last."""
         self._late_size = 0
@@ -114,11 +128,11 @@ class Lane:
     @property
     def is_empty(self) -> bool:
         """Whether nothing is held back."""
-        return not (self._held or self._late)
+        return not (self.held or self._late)
 
     def take(self, text: str) -> str:
         """Take in what has come; returns what leaves, which `leave` is to be told."""
-        rules, held = self._rules, self._held
+        rules, held = self._rules, self.held
         if held or self._late or rules.whole:
             if rules.whole or not self._is_worthwhile(text):
                 self._late.append(text)
@@ -134,14 +148,14 @@ class Lane:
         size = len(text)
         point = rules.release(text, start, size)
         if point == size:
-            self._held = ""
+            self.held = ""
             return text[start:] if start else text
-        self._held = text[point:]
+        self.held = text[point:]
         return text[start:point]
 
     def _is_worthwhile(self, new: str) -> bool:
         """Whether to ask the watches, which may have to look again at all that is held back."""
-        rules, held, late = self._rules, self._held, self._late
+        rules, held, late = self._rules, self.held, self._late
         if rules.idle is not None and rules.idle(late[-1] if late else held, new):
             return False
         if len(held) <= LONG or (self._late_size + len(new)) * 8 >= len(held):
@@ -149,7 +163,7 @@ class Lane:
         return any(stirs(new) for stirs in rules.stirs)
 
     def _joined_late(self) -> str:
-        text = "".join((self._held, *self._late))
+        text = "".join((self.held, *self._late))
         self._late.clear()
         self._late_size = 0
         return text
@@ -157,7 +171,7 @@ class Lane:
     def rest(self) -> str:
         """All that is held back: the lane has ended."""
         text = self._joined_late()
-        self._held = ""
+        self.held = ""
         return text
 
     def portions(self, text: str) -> list[str]:
@@ -179,6 +193,13 @@ class Lane:
         release = self._rules.release
         return release(self.before + text, before + start, before + cut) == before + cut
 
+    def catch_up(self) -> None:
+        """What has left without the hook stands before what follows, too."""
+        passed, look = self.passed_by, self._rules.look_behind
+        if look:  # each has a character at least
+            self.leave("".join(passed[max(self.seen, len(passed) - look) :]))
+        self.seen = len(passed)
+
     def leave(self, text: str) -> None:
         """A piece leaves: it is what stands before the next one."""
         look = self._rules.look_behind
@@ -192,7 +213,7 @@ class Lane:
         """So much text comes in this chunk, which says more than that, or in one after such."""
         came = self.came_in
         if not came:
-            self._left, self._taken = 0, len(self._held) + self._late_size
+            self._left, self._taken = 0, len(self.held) + self._late_size
             if self._taken:
                 came.append((0, self.fresh()))
         came.append((self._taken, _template(chunk)))

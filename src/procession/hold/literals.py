@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 from ..errors import OptionError
+from ..keywords import TakesOptions
 
 __all__ = ["Literals"]
 
 
-class Literals:
+class Literals(TakesOptions):
     """One text or several that are looked for as they are: `Literals("secret", "token")`.
 
     What cannot be the beginning of one of them leaves at once. With `ignore_case`, characters

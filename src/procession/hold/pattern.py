@@ -98,7 +98,7 @@ class Pattern:
         last = text[-1]
         if limit == size and last < "\x80" and last not in self._alphabet:
             return limit  # no match can go on from here
-        if limit == size and self._first.search(text, start) is None:
+        if self._first.search(text, start) is None:
             return limit  # none begins
         data = text.encode("utf-8", "replace")
         if len(data) == size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -22,6 +23,11 @@ class Watch(Protocol):
     def look_behind(self) -> int:
         """How many characters before `start` it needs to see: for `\\b`, or for a keyword."""
         ...
+
+    # A watch may also have `calm`, the `match` of a compiled expression, for processors with
+    # `only_matches`. It is asked about what is held back and what is new. Its group 1 must be text
+    # that leaves, with nothing found in it; its group 2 what waits for more before anything can be
+    # said of it. When they reach to the end of the text, nothing else is asked, not even the hook.
 
     def release(self, text: str, start: int, limit: int) -> int:
         """How much of `text` may leave: the largest index r, `start <= r <= limit`, such that no
@@ -54,3 +60,9 @@ class Piece(Struct, frozen=True, gc=False):
     is_last: bool
     """Whether the lane ends with this piece. A lane may also end without one, after its last text
     has left."""
+    is_repeated: bool = False
+    """Whether the hook was shown this leaf of tool arguments before, in pieces, as it came: the
+    arguments of a call come once more, complete."""
+    passed_by: Sequence[str] = []
+    """What has left of this lane without the hook, where it has `only_matches`, in pieces: all of
+    it since the lane began. It goes on to grow."""

@@ -140,12 +140,15 @@ class PIIDetector(TextGuard[Finding]):
         )
         self._judge = judge if asked else None
         self.watches = self._watches()
+        self.only_matches = not self._judged
+        if not self._judged:  # earlier chunks are kept for those who hand on what they are told
+            self.process_output_stream = super().process_output_stream
 
     def _watches(self) -> list[Watch]:
         watches: list[Watch] = [self._local] if self._local.types else []
         if self._judged:
             watches.append(Portions(self.buffer_size))
-        elif self.strategy == "filter":
+        elif self.strategy == "filter" or (self.strategy == "block" and self._trusts_model):
             watches.append(Unit("sentence"))
         return watches
 
@@ -219,6 +222,13 @@ class PIIDetector(TextGuard[Finding]):
         if outcome.text != piece.text:
             part = args.with_text(outcome.text) if outcome.keeps_place else None
         return await outcome.after(part)
+
+    def harmless(self, piece: Piece, regions: Sequence[Region[Finding]]) -> str:
+        """What of a piece is delivered before a block: where models judge, sentences are refused
+        as a whole."""
+        if self._judge is not None:
+            return ""
+        return super().harmless(piece, regions)
 
     # ── telling ────────────────────────────────────────────────────────────────────────────────
 

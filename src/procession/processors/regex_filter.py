@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import OptionError
 from .option_checks import flag, names, one_of, whole
+from .preset_watch import PresetWatch
 from .regex_presets import PRESETS
-from .regex_rules import Hit, RegexRule, RuleSet, compiled
+from .regex_rules import CompiledRule, Hit, RegexRule, RuleSet, compiled
 from .text_guard import INPUT, RESULT, STREAM, TextGuard
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class RegexFilterProcessor(TextGuard[Hit]):
     a pattern that linear time cannot do, and when there is nothing to look for (B-230).
     """
 
+    only_matches = True
     fixed_id = "regex-filter"
     name = "Regex Filter"
 
@@ -85,8 +87,13 @@ class RegexFilterProcessor(TextGuard[Hit]):
             _OWNER, "stream_carryover_size", stream_carryover_size, least=1
         )
         self._rules = RuleSet(found)
-        watches = [rule.watch(self.stream_carryover_size) for rule in found]
-        self.watches = watches if STREAM in phases else ()
+        self.watches = self._watches(found, len(own), chosen) if STREAM in phases else ()
+
+    def _watches(self, rules: Sequence[CompiledRule], own: int, chosen: Sequence[str]) -> list[Any]:
+        """What holds the stream back: the presets' rules as one, each of the others."""
+        patterns = [rule.watch(self.stream_carryover_size) for rule in rules]
+        presets = PresetWatch(patterns[:own], holds_words="pii" in chosen) if own else None
+        return [*([presets] if presets else []), *patterns[own:]]
 
     def find(self, text: str, start: int = 0) -> list[Hit]:
         """All matches of all rules that begin at `start` or later."""

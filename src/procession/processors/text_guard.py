@@ -229,23 +229,30 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
 
     def weighed(self, piece: Piece, lane: Lane, found: Sequence[F]) -> Outcome | None:
         """What becomes of a piece; `None`: nothing was found, and it goes on as it is."""
-        size = len(piece.text)
-        offset, lane.come = lane.come - len(piece.before), lane.come + size
-        seen = Sighting(piece.before + piece.text, merged(found), offset)
-        if not seen.regions:
+        offset = lane.come - len(piece.before)
+        lane.come += len(piece.text)
+        if not found:
             lane.let(piece.text)
             return None
+        seen = Sighting(piece.before + piece.text, merged(found), offset)
         waits = [] if lane.is_known else [self.noticed(Place(STREAM), [seen])]
         if self.strategy == "block":
             first = [Sighting(seen.text, seen.regions[:1], offset)]
             metadata = self.block_metadata(Place(STREAM), first)
             wire = TripWire(self.reason(first), metadata=metadata, processor_id=self.id)
-            before = _harmless(piece, seen.regions)
+            before = self.harmless(piece, seen.regions)
             return Outcome(before, bool(before), [wait for wait in waits if wait], wire)
         text = self._let_through(piece, seen, lane)
         if not lane.is_known:
             waits.append(self._report(Place(STREAM), [seen]))
         return Outcome(text, bool(text), [wait for wait in waits if wait])
+
+    def harmless(self, piece: Piece, regions: Sequence[Region[F]]) -> str:
+        """What of a piece is delivered before a block: what stands before the first region; nothing
+        if it is not known where one is."""
+        if any(region.start == region.end for region in regions):
+            return ""
+        return piece.text[: max(0, regions[0].start - len(piece.before))]
 
     def _let_through(self, piece: Piece, sighting: Sighting[F], lane: Lane) -> str:
         """What is left of a piece; under `filter` a piece is a sentence, and all of it goes."""
@@ -284,13 +291,6 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         if seen is None:
             seen = state[key] = LetThrough()
         return seen
-
-
-def _harmless(piece: Piece, regions: Sequence[Region[Any]]) -> str:
-    """What of a piece stands before the first region; nothing, if it is not known where one is."""
-    if any(region.start == region.end for region in regions):
-        return ""
-    return piece.text[: max(0, regions[0].start - len(piece.before))]
 
 
 def _unsettled(regions: list[Region[F]], settled: Sequence[Span]) -> list[Region[F]]:
