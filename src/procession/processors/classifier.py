@@ -12,6 +12,7 @@ from msgspec import Struct
 from ..chunks import Usage
 from ..engine.interruption import Interrupted
 from ..errors import ConfigurationError, InputError, ModelError, OptionError
+from ..keywords import TakesOptions
 from ..retrying import Retries
 from ..structured.consulting import CutShort
 from .classifier_answers import ClassifierAnswers, fitting
@@ -43,7 +44,7 @@ class ClassifierResult(Struct, frozen=True, kw_only=True):
     provider_metadata: Mapping[str, Any] | None = None
 
 
-class Classifier:
+class Classifier(TakesOptions):
     """Asks a model the same questions about one state after the other (B-500).
 
     - `id`: a name for errors.

@@ -64,7 +64,7 @@ def _is_price(value: Any) -> bool:
     return number and isfinite(value) and value >= 0
 
 
-class Prices:
+class Prices(TakesOptions):
     """Prices by model: `Prices({"acme/small": ModelPrice(input=0.2, output=0.8)})`.
 
     A key is `provider/model`, or the name of a model alone, of any provider. Models that are not in

@@ -12,6 +12,7 @@ from ..abort_signal import AbortSignal
 from ..chunks import Usage
 from ..engine.asking import ResolvedModels
 from ..errors import StructuredOutputError
+from ..keywords import TakesOptions
 from ..model import ModelRequest, ModelSpec
 from ..structured.options import Asked, asked_for
 from .classifier_answers import Answer, BooleanAnswer, ChoiceAnswer, ScoreAnswer
@@ -74,7 +75,7 @@ class EvaluationModel(Protocol):
         ...
 
 
-class LanguageEvaluationModel:
+class LanguageEvaluationModel(TakesOptions):
     """A language model as evaluation model: it is asked for an object with the answers (B-501).
 
     It is asked in one step, at temperature 0. With `probabilities=True` it has to estimate how

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ..engine.asking import ResolvedModels
 from ..errors import ConfigurationError, StructuredOutputError
+from ..keywords import TakesOptions
 from ..messages import ReasoningPart, TextPart, ToolInvocationPart
 from ..model import ModelRequest
 from ..policy import Policy, policy_of
@@ -37,7 +38,7 @@ _MISFIT = "misfit"
 _AGAIN = "No object could be made of this answer. Answer again, with all that was asked for."
 
 
-class StructuredOutputProcessor(Asking):
+class StructuredOutputProcessor(TakesOptions, Asking):
     """Has a second model turn each answer into an object of a schema (B-380 to B-383).
 
     Added by `structured_output={"schema": …, "model": …}`; it may stand in `output_processors` as
