@@ -479,7 +479,7 @@ def test_prompts_of_other_hooks_are_read_with_care() -> None:
 @pytest.mark.parametrize(
     ("exclude", "told"),
     [
-        (["wether", "search"], "exclude has 'wether', but no tool is called so; did you mean 'wea"),
+        (["weathr", "search"], "exclude has 'weathr', but no tool is called so; did you mean 'wea"),
         (["Weather"], "did you mean 'weather'?"),
         (["weather", "search"], ""),
         (["gone_since"], ""),  # a tool of another agent, or of an earlier day
