@@ -30,6 +30,8 @@ ESCAPE = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{2,6}\}|x[0-9A-Fa-f]{2}
 FEWEST = 4
 """Escapes in a line below which it is not read again."""
 SPACED = re.compile(r"(?<!\w)(?:\w(?:[ .\-_*|/,]|  )){7,}\w(?!\w)")
+SET_APART = re.compile(r"(?<!\w)\w([ .\-_*|/,])\w(?:\1\w){1,40}(?!\w)")
+"""One word written so."""
 LEET = re.compile(r"[A-Za-z][013457@$!|][A-Za-z]|\b[013457@$!][A-Za-z]{2}")
 LEET_LETTERS = str.maketrans("013457@$!|", "oieastasil")
 LEET_L = str.maketrans("013457@$!|", "oleastasll")
@@ -60,6 +62,7 @@ def decodings(text: str) -> Iterator[Decoded]:
         yield from _lines(text, ESCAPE, unescaped)
     for match in SPACED.finditer(text):
         yield Decoded(joined(match.group()), match.start(), match.end())
+    yield from _set_apart(text)
     yield from _whole(text)
 
 
@@ -74,6 +77,23 @@ def _whole(text: str) -> Iterator[Decoded]:
         yield Decoded(codecs.encode(text, "rot13"), 0, size, True)
     if not words.isdisjoint(turned()):
         yield from _turned(text)
+
+
+def _set_apart(text: str) -> Iterator[Decoded]:
+    """Lines in which a word that is known has its letters set apart, and others may have not."""
+    at = 0
+    for line in text.splitlines(keepends=True):
+        bare = SET_APART.sub(_word, line)
+        if bare != line:
+            yield Decoded(bare, at, at + len(line))
+        at += len(line)
+
+
+def _word(run: re.Match[str]) -> str:
+    """The words that letters are which stand apart; as they are, when that is none."""
+    letters = re.sub(r"[\W_]", "", run[0]).lower()
+    apart = known_words().sub(r" \g<0> ", letters)
+    return apart if len(apart) > len(letters) else run[0]
 
 
 def _turned(text: str) -> Iterator[Decoded]:
@@ -168,7 +188,7 @@ def rotated() -> frozenset[str]:
 def known_words() -> re.Pattern[str]:
     """All words that stand by themselves, the longest first, to divide letters that do not."""
     words = sorted(lexicon().words(None), key=len, reverse=True)
-    return re.compile("|".join(word for word in words if re.fullmatch("[a-z]{3,}", word)), re.I)
+    return re.compile("|".join(word for word in words if re.fullmatch("[a-z]{3,}", word)))
 
 
 def unescaped(line: str) -> str:
@@ -187,5 +207,5 @@ def unescaped(line: str) -> str:
 def joined(run: str) -> str:
     """Letters that stood apart, as words: two blanks divide them, else words that are known do."""
     words = re.split(r" {2,}|[|/] ?[|/]", run)
-    bare = [re.sub(r"[\W_]", "", word) for word in words]
+    bare = [re.sub(r"[\W_]", "", word).lower() for word in words]
     return " ".join(bare if len(bare) > 1 else [known_words().sub(r" \g<0> ", bare[0])])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from .context import about_context
 from .lexicon import LANGUAGES, Event, lexicon
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def doubt_about(
         doubt *= 0.75
     if PATTERN.search(text, start, end):
         doubt *= 0.6
+    doubt *= about_context(text, verb, chosen, near)
     return doubt * _denial(text, verb, near) * _belonging(text, verb, chosen, near, wanted)
 
 
@@ -174,7 +176,12 @@ def _apart(text: str, chosen: list[Event], near: dict[str, list[Event]]) -> floa
     if last.start - first.end > TIGHT or COMMA.search(text, first.end, last.start):
         return 0.6
     things = near.get("thing", ())
-    return 0.6 if any(-TIGHT <= thing.start - last.end <= TIGHT for thing in things) else 1.0
+    beside = (
+        -TIGHT <= thing.start - last.end <= TIGHT
+        and not is_broken(text, *sorted((last.end, thing.start)))
+        for thing in things
+    )
+    return 0.6 if any(beside) else 1.0
 
 
 def _is_said_of_oneself(text: str, verb: Event, chosen: list[Event]) -> bool:

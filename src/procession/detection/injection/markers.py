@@ -44,6 +44,21 @@ TAG = re.compile(
     r"<(?P<end>/?)(?P<role>system|assistant|user|developer|instructions?)(?:_prompt)?>",
     re.IGNORECASE,
 )
+CLOSING = re.compile(
+    r"</(?:system|assistant|user|developer|instructions?|context|documents?|data|input"
+    r"|query|untrusted|(?:tool|search)_results?)(?:_(?:prompt|message|input|data|content|text))?>"
+    r"|\[/(?:system|assistant|user|instructions?|context)\]",
+    re.IGNORECASE,
+)
+"""The end of what is given to a model as data, as a forger would write it."""
+TURNED = re.compile(
+    rf"\s*(?:[<\[#*=-]{{1,6}} ?)?(?:new |updated |real )?(?:{_ROLE}|instructions?|task)"
+    r"(?:[ _](?:message|prompt|instructions?|note|override|update))?"
+    r"(?:[>\]*= ]{0,6}[:\uff1a]|[>\]])"
+    r"|\s*(?:you (?:are|must|will|shall) |from now on|ignore |disregard |forget )",
+    re.IGNORECASE,
+)
+"""What a forger goes on with: another who speaks, or orders."""
 DIVIDER = re.compile(
     r"(?:^|\n)[ \t]{0,8}[-=#*<\[]{2,12} ?(?:end|begin|start) (?:of )?(?:the )?"
     r"(?:user(?:'s)? (?:input|message|prompt|query)|system (?:prompt|message|instructions?)"
@@ -102,12 +117,23 @@ def _templates(text: str) -> Iterator[Finding]:
     for match in CALL_TAG.finditer(text):
         score = 0.5 if _is_code(text, match.start()) else 0.75
         yield Finding("tool-exfiltration", score, match.start(), match.end())
+    for match in CLOSING.finditer(text):
+        if TURNED.match(text, match.end()) and not _was_opened(text, match):
+            score = 0.55 if _is_code(text, match.start()) else 0.8
+            end = min(match.end() + 200, len(text))
+            yield Finding("system-override", score, match.start(), end)
     for match in TAG.finditer(text):
         rest = text[match.end() : match.end() + 200]
         if match["role"].lower() in ("system", "developer") and not match["end"]:
             score = 0.8 if ORDERED.search(rest) else 0.55
             score -= 0.25 if _is_code(text, match.start()) else 0
             yield Finding("system-override", score, match.start(), match.end() + len(rest))
+
+
+def _was_opened(text: str, closing: re.Match[str]) -> bool:
+    """Whether it closes what has been opened, as far as can be seen from close by."""
+    opening = closing.group().replace("/", "", 1).lower()
+    return opening in text[max(0, closing.start() - 2000) : closing.start()].lower()
 
 
 def _roles(text: str) -> Iterator[Finding]:

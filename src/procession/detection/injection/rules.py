@@ -48,6 +48,7 @@ RULES = (
     *rule("jailbreak", 0.6, "youare", "free"),
     *rule("jailbreak", 0.85, "youare", "free", "ai|fromnow|now|act|answer|nolonger|persona"),
     *rule("jailbreak", 0.85, "youare", "without", "limit|safe", "ai|fromnow|act|answer"),
+    *rule("jailbreak", 0.75, "bound", "rules|safe|limit", "fromnow|ign|answer|act|ai"),
     *rule("jailbreak", 0.65, "free", "ai"),
     *rule("jailbreak", 0.85, "free", "answer", "ai|must|youare|fromnow|ign"),
     *rule("jailbreak", 0.65, "answer", "without", "limit"),
