@@ -265,6 +265,55 @@ async def test_filter_removes_the_message() -> None:
     assert len((await judged_input(processor, ATTACK)).model.calls) == 1
 
 
+LONE: list[list[Any]] = [
+    [ATTACK],
+    [f"{ATTACK} {HARMLESS}"],
+    [ATTACK, ""],
+    [ATTACK, HARMLESS],
+    [ATTACK, IMAGE],
+    [IMAGE, f"  {ATTACK}\n"],
+    ["", ATTACK, "..."],
+]
+
+
+@pytest.mark.parametrize("strategy", ["filter", "rewrite"])
+@pytest.mark.parametrize("instructions", ["Be brief", None])
+@pytest.mark.parametrize("parts", LONE)
+@pytest.mark.parametrize("judged", [False, True])
+async def test_nobody_is_asked_an_empty_text(
+    strategy: str, instructions: str | None, parts: list[Any], judged: bool
+) -> None:
+    """B-033, B-151: a message goes whole, or what is left of it stays; the model is asked."""
+    answers = [rated(None, "", jailbreak=0.9)] * 2
+    judge: Any = ScriptedModel(answers) if judged else False
+    guard: Any = PromptInjectionDetector(model=judge, strategy=strategy)
+    model = ScriptedModel(["ok"])
+    agent = Agent(id="a", model=model, instructions=instructions, input_processors=[guard])
+    result = await agent.generate([user(*parts)])
+    (asked,) = model.calls
+    assert result.text == "ok"
+    assert [entry for entry in asked.prompt if entry["role"] == "system"] == (
+        [{"role": "system", "content": instructions}] if instructions else []
+    )
+    for entry in asked.prompt:
+        if entry["role"] == "user":
+            assert strategy == "rewrite"
+            assert entry["content"]
+            assert all(part.get("text", "x").strip() for part in entry["content"])
+            assert ATTACK not in str(entry)
+
+
+async def test_rewrite_by_the_rules_cuts_sentences_and_no_more() -> None:
+    """B-151, without a judge: what stands beside the sentence stays, as it was."""
+    processor, _ = local(strategy="rewrite")
+    for given, left in (
+        (f"{ATTACK} {HARMLESS}", HARMLESS),
+        (f"{HARMLESS} {ATTACK}", HARMLESS),
+        (f"Hello. {ATTACK} {HARMLESS}", f"Hello. {HARMLESS}"),
+    ):
+        assert prompted(await judged_input(processor, given)) == [left]
+
+
 async def test_rewrite_by_the_judge_keeps_all_but_the_text() -> None:
     """B-151, B-152: id, role, and parts that are no text stay."""
     processor, _, told = detector(rated(None, "neutral", injection=0.9), strategy="rewrite")

@@ -37,4 +37,6 @@ def without_sentences(text: str, spans: Iterable[tuple[int, int]]) -> str:
         kept.append(text[at:start])
         at = end
     left = "".join([*kept, text[at:]])
+    if cuts and cuts[0][0] == 0:
+        left = left.lstrip()
     return left if any(char.isalnum() for char in left) else ""
