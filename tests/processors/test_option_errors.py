@@ -23,6 +23,7 @@ from procession.processors import (
     PromptInjectionDetector,
     ProviderHistoryCompat,
     RegexFilterProcessor,
+    RegexRule,
     StreamErrorRetryProcessor,
     StructuredOutputProcessor,
     SystemPromptScrubber,
@@ -126,6 +127,12 @@ MISNAMED: dict[str, tuple[Callable[..., object], dict[str, Any], str]] = {
         {"ignorecase": True},
         "Literals has no option 'ignorecase'; did you mean 'ignore_case'?",
     ),
+    "a rule": (
+        RegexRule,
+        {"name": "n", "pattern": "p", "replacment": ""},
+        "RegexRule has no option 'replacment'; did you mean 'replacement'?",
+    ),
+    "a unit": (Unit, {"name": "sentence", "sized": 1}, "Unit has no option 'sized'; there are "),
     "a price": (
         ModelPrice,
         {"input": 1, "out": 2},
@@ -184,3 +191,54 @@ def test_prices(price: Any, said: str) -> None:
 def test_a_window_by_another_name(window: Any, meant: str) -> None:
     with pytest.raises(OptionError, match=f"did you mean '{meant}'"):
         CostGuardProcessor(max_cost=1, window=window)
+
+
+@pytest.mark.parametrize("listener", [0, "x", float("nan"), object()])
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (RegexFilterProcessor, {"presets": ["pii"]}),
+        (PIIDetector, {}),
+        (TokenLimiter, {"limit": 5}),
+        (ToolCallFilter, {}),
+        (CostGuardProcessor, {"max_cost": 1}),
+        (UnicodeNormalizer, {}),
+    ],
+)
+def test_who_is_to_be_told_must_be_callable(
+    kind: Callable[..., object], options: dict[str, Any], listener: Any
+) -> None:
+    """B-014: a listener that is none is told when it is given, not missed when it is needed."""
+    with pytest.raises(OptionError, match=rf"^{kind.__name__}: on_violation must be callable"):
+        kind(**options, on_violation=listener)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("regions", 5),
+        ("regions", []),
+        ("structured_output_options", True),
+        ("structured_output_options", "x"),
+        ("provider_options", 5),
+    ],
+)
+def test_options_of_a_detector_by_their_names(option: str, value: Any) -> None:
+    options = {option: value}
+    with pytest.raises(OptionError, match=rf"^PIIDetector: {option} must"):
+        PIIDetector(**options)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("flags", "i", "flags must be those of re"),
+        ("flags", None, "flags must be those of re"),
+        ("pattern", "(" * 2000 + "a" + ")" * 2000, "pattern nests groups too deeply"),
+        ("replacement", "\ud800", "replacement holds half a character"),
+    ],
+)
+def test_rules_that_cannot_be_used(field: str, value: Any, said: str) -> None:
+    rule = {"name": "n", "pattern": "p", field: value}
+    with pytest.raises(OptionError, match=f"^rule 'n': {said}"):
+        RegexFilterProcessor(rules=[rule])

@@ -309,3 +309,13 @@ def test_options_can_be_read() -> None:
         24,
     )
     assert not filter_.include_redacted_values
+
+
+async def test_the_last_message_only() -> None:
+    """B-023: a client that sends the history is not blocked again for what stands in it."""
+    history: list[Any] = ["It is s123", {"role": "assistant", "content": "I cannot."}, "Hello?"]
+    given = {"id": "a", "model": ScriptedModel(["ok", "ok"])}
+    assert (await Agent(**given, input_processors=[guard()]).generate(history)).tripwire is not None
+    agent = Agent(**given, input_processors=[guard(last_message_only=True)])
+    assert (await agent.generate(history)).text == "ok"
+    assert (await agent.generate([*history, "It is s123"])).tripwire is not None

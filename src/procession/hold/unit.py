@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, get_args
 
 from ..errors import OptionError
+from ..keywords import TakesOptions
 from .sentences import may_end, sentence_ends
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ __all__ = ["Unit", "UnitName"]
 UnitName = Literal["delta", "sentence", "part", "step", "end"]
 
 
-class Unit:
+class Unit(TakesOptions):
     """How much of an answer a hook wants to see at a time (G-A7, G-A8): `Unit("sentence")`.
 
     - `delta`: what has come, as it comes;

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..keywords import TakesOptions
 from ..policy import Policy, policy_of
 from ..processor import Processor, ProcessorViolation
+from .option_checks import callback
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,7 +38,7 @@ class BuiltIn(TakesOptions, Processor[Any]):
         policy: Policy | None = None,
     ) -> None:
         self.id = self.fixed_id
-        self.on_violation = on_violation
+        self.on_violation = callback(type(self).__name__, "on_violation", on_violation)
         self.policy = policy
         policy_of(self)
 

@@ -13,7 +13,7 @@ from ..errors import ConfigurationError, OptionError, StructuredOutputError
 from ..model import ModelRequest
 from ..structured.options import asked_for
 from .one_answer import one_answer
-from .option_checks import one_of
+from .option_checks import mapping_or_none, one_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +64,10 @@ class Judge:
         self.model = model
         self._models = ResolvedModels(model)
         self._owner = owner
-        options = dict(structured_output_options or {})
+        mapping_or_none(owner, "provider_options", provider_options)
+        options = dict(
+            mapping_or_none(owner, "structured_output_options", structured_output_options) or {}
+        )
         for key in options:
             one_of(owner, "a key of structured_output_options", key, ("json_prompt_injection",))
         try:

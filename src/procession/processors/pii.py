@@ -123,7 +123,7 @@ class PIIDetector(TextGuard[Finding]):
         self.buffer_size = whole(_OWNER, "buffer_size", buffer_size, least=1)
         self.on_detection = callback(_OWNER, "on_detection", on_detection)
         local, self._judged = _types(detection_types, model)
-        self._local = LocalDetector(local, regions=regions)
+        self._local = LocalDetector(local, regions=_regions(regions))
         self.detection_types = (*self._local.types, *self._judged)
         self._trusts_model = model is not None and model is not False
         redacts = strategy == "redact"
@@ -354,6 +354,16 @@ def _types(given: Any, model: Any) -> tuple[list[str], tuple[str, ...]]:
             f"{_OWNER}: detection_types: {judged[0]!r} takes judgement, so model cannot be False"
         )
     return local, judged
+
+
+def _regions(given: Any) -> Sequence[str] | None:
+    """The countries, of which there must be some; one may be given by itself."""
+    if given is None or isinstance(given, str):
+        return given
+    chosen = names(_OWNER, "regions", given, None)
+    if not chosen:
+        raise OptionError(f"{_OWNER}: regions must not be empty; leave 'phone' out of the types")
+    return chosen
 
 
 def _text(instructions: Any) -> str | None:

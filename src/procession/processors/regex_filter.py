@@ -42,6 +42,7 @@ class RegexFilterProcessor(TextGuard[Hit]):
     - `presets`: `"pii"`, `"secrets"`, `"urls"`: rules of ours (B-231).
     - `strategy`: `"block"` aborts and asks for no retry, `"redact"` replaces, `"warn"` reports.
     - `phase`: `"input"`, `"output"` or `"all"`; the hooks of the other side do nothing (B-238).
+    - `last_message_only`: look at the last message of a request, and of the answer, only (B-023).
     - `include_redacted_values`: whether `on_violation` is told what was replaced.
     - `stream_carryover_size`: of a rule whose matches have no longest one, so many characters that
       are not yet a match are held back at most; rules with a longest match need no limit (B-236).
@@ -61,6 +62,7 @@ class RegexFilterProcessor(TextGuard[Hit]):
         presets: Sequence[Literal["pii", "secrets", "urls"]] = (),
         strategy: Literal["block", "redact", "warn"] = "block",
         phase: Literal["input", "output", "all"] = "all",
+        last_message_only: bool = False,
         include_redacted_values: bool = False,
         stream_carryover_size: int = 128,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
@@ -71,6 +73,7 @@ class RegexFilterProcessor(TextGuard[Hit]):
         super().__init__(
             strategy=one_of(_OWNER, "strategy", strategy, ("block", "redact", "warn")),
             phases=phases,
+            last_message_only=flag(_OWNER, "last_message_only", last_message_only),
             on_violation=on_violation,
             policy=policy,
         )

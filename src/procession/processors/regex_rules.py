@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from msgspec import Struct
-
 from ..errors import ConfigurationError, InputError, OptionError
 from ..hold import Pattern
+from ..keywords import TakesOptions
+from ..records import clean_text
 from .option_checks import one_of
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ _HINTS = (
 )
 
 
-class RegexRule(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RegexRule(TakesOptions):
     """What to look for, and what to put in its place (B-230, B-232).
 
     `pattern` is a text in the syntax of RE2, or a compiled `re.Pattern`, of which text and flags
@@ -97,6 +99,8 @@ class CompiledRule:
             return Pattern(self.source, carryover=carryover)
         except InputError as error:
             raise OptionError(f"rule {self.name!r}: {error}") from None
+        except RecursionError:
+            raise OptionError(f"rule {self.name!r}: pattern nests groups too deeply") from None
 
     def hits(self, text: _Encoded, start: int) -> Iterator[Hit]:
         """All matches that begin at the character `start` or later, from left to right."""
@@ -179,13 +183,14 @@ def compiled(owner: str, rules: Any) -> list[CompiledRule]:
 
 def _rule(owner: str, given: Any) -> RegexRule:
     if isinstance(given, Mapping):
-        fields = cast("Mapping[str, Any]", given)
-        for key in fields:
-            one_of(owner, "a key of a rule", key, RegexRule.__struct_fields__)
-        missing = [key for key in ("name", "pattern") if key not in fields]
+        entries = cast("Mapping[str, Any]", given)
+        names = [field.name for field in fields(RegexRule)]
+        for key in entries:
+            one_of(owner, "a key of a rule", key, names)
+        missing = [key for key in ("name", "pattern") if key not in entries]
         if missing:
             raise OptionError(f"{owner}: each of rules needs a {missing[0]}")
-        given = RegexRule(**fields)
+        given = RegexRule(**entries)
     if not isinstance(given, RegexRule):
         raise OptionError(
             f"{owner}: each of rules must be a RegexRule, or a mapping with its fields, "
@@ -201,9 +206,14 @@ def _given(value: Any) -> Any:
 
 def _source(rule: RegexRule) -> str:
     """The pattern as RE2 reads it, flags included."""
-    name, pattern, flags = _given(rule.name), _given(rule.pattern), rule.flags
+    name, pattern, flags = _given(rule.name), _given(rule.pattern), _given(rule.flags)
     if not isinstance(name, str) or not name:
         raise OptionError("RegexRule: name must be a text that is not empty")
+    if not isinstance(flags, int) or isinstance(flags, bool):
+        raise OptionError(
+            f"rule {name!r}: flags must be those of re, such as re.IGNORECASE, "
+            f"not {type(flags).__name__}"
+        )
     if isinstance(pattern, re.Pattern):
         compiled = cast("re.Pattern[Any]", pattern)
         pattern, flags = compiled.pattern, flags | compiled.flags
@@ -261,6 +271,8 @@ def _template(rule: RegexRule, regex: Any) -> list[str | int]:
     given = REDACTED if rule.replacement is None else _given(rule.replacement)
     if not isinstance(given, str):
         raise OptionError(f"rule {rule.name!r}: replacement must be a text")
+    if clean_text(given) != given:
+        raise OptionError(f"rule {rule.name!r}: replacement holds half a character")
     pieces: list[str | int] = []
     done = 0
     for found in _REFERENCE.finditer(given):
