@@ -269,7 +269,9 @@ async def test_a_call_that_fails_is_told_with_its_status() -> None:
     )
     await run.consume_stream()
     assert run.tripwire is not None
-    assert "mock/mock-1 failed: APICallError, status 500" in run.tripwire.reason
+    assert (
+        "the structuring model mock/mock-1 failed: APICallError, status 500" in run.tripwire.reason
+    )
 
 
 @pytest.mark.parametrize("form", ["id", "list", "entry", "placed"])

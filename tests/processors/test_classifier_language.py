@@ -166,7 +166,9 @@ async def test_calls_are_made_again(max_retries: int, calls: int) -> None:
     busy = refused()
     busy.response_headers = {"retry-after-ms": "1"}
     classifier, model = triage(busy)
-    with pytest.raises(StructuredOutputError, match="APICallError, status 429"):
+    with pytest.raises(
+        StructuredOutputError, match=r"^the classifying model .* failed: APICallError, status 429"
+    ):
         await classifier.evaluate("text", max_retries=max_retries)
     assert len(model.calls) == calls
 

@@ -114,6 +114,9 @@ async def test_fail_open(
     ]
     assert kind.__name__ in caplog.text
     assert "SECRET" not in caplog.text
+    assert "structuring model" not in caplog.text
+    if fault in KINDS:
+        assert f"-1 failed: {KINDS[fault]}" in caplog.text.partition("no verdict: the judge ")[2]
 
 
 @everywhere

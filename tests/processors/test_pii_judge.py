@@ -62,6 +62,29 @@ async def test_one_call_for_each_message() -> None:
         assert kind in call.prompt[0]["content"]
 
 
+async def test_what_is_asked_for_can_be_bound_without_bounds() -> None:
+    """B-120: servers that know no bounds of numbers keep shares between 0 and 1 all the same, and
+    lists come to an end; a finer share is taken, and a longer value.
+    """
+    long = "Ada " * 100
+    out, judge = await judged(
+        long, verdict(("name", long.strip(), 0.701)), detection_types=["name"]
+    )
+    assert out == "[NAME] "
+    call = judge.calls[0]
+    assert call.response_format is not None
+    properties = call.response_format["schema"]["properties"]
+    categories, detections = properties["categories"], properties["detections"]
+    shares = (
+        categories["items"]["properties"]["score"],
+        detections["items"]["properties"]["confidence"],
+    )
+    for share in shares:
+        assert (share["enum"][0], share["enum"][-1], len(share["enum"])) == (0, 1, 21)
+    assert (categories["maxItems"], detections["maxItems"]) == (1, 100)
+    assert detections["items"]["properties"]["value"]["maxLength"] == 300
+
+
 async def test_options_of_the_call() -> None:
     """B-020: instructions are the whole system text; options reach the provider; in words."""
     _, judge = await judged(

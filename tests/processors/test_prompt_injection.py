@@ -180,6 +180,20 @@ async def test_what_is_asked() -> None:
     assert schema["properties"]["rewritten_content"] == {"type": ["string", "null"]}
 
 
+async def test_what_is_asked_for_can_be_bound_without_bounds() -> None:
+    """B-150: servers that know no bounds of numbers keep a score between 0 and 1 all the same, and
+    a finer one is taken.
+    """
+    processor, judge, told = detector(rated(injection=0.801), strategy="warn")
+    await judged_input(processor, HARMLESS)
+    assert told[0].detail["scores"] == {"injection": 0.801}
+    schema = judge.calls[0].response_format["schema"]  # type: ignore[index]
+    categories = schema["properties"]["categories"]
+    share = categories["items"]["properties"]["score"]["enum"]
+    assert (share[0], share[-1], len(share)) == (0, 1, 21)
+    assert categories["maxItems"] == 6
+
+
 async def test_options_of_the_call() -> None:
     """B-020: instructions are the whole system text; options reach the provider; in words."""
     processor, judge, _ = detector(instructions="Look.", provider_options={"x": {"y": 1}})

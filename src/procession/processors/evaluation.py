@@ -110,6 +110,7 @@ class LanguageEvaluationModel(TakesOptions):
                 _call(asked, request),
                 most=LONGEST,
                 count_usage=spent.append,
+                called="the classifying model",
             )
             answers = self._answers(request.questions, asked.read(answer.text)[0])
         except BaseException:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
+from .verdict_schema import REASON, SHARE, asked_share, listed
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -57,24 +59,18 @@ def task_of(types: Sequence[str], *, rewrites: bool) -> str:
 
 def schema_of(types: Sequence[str], *, rewrites: bool) -> dict[str, Any]:
     """The JSON Schema that the judge is asked to keep to (B-150, B-029)."""
-    return _schema({"type": "string", "enum": list(types)}, rewrites)
+    entry = {"type": {"type": "string", "enum": list(types)}, "score": asked_share()}
+    return _schema(listed(entry, len(types)), REASON, rewrites)
 
 
 def accepted(*, rewrites: bool) -> dict[str, Any]:
     """What is taken for an answer: types nobody asked for are no failure (B-030)."""
-    return _schema({"type": "string"}, rewrites)
+    entry = {"type": {"type": "string"}, "score": SHARE}
+    return _schema(listed(entry), {"type": ["string", "null"]}, rewrites)
 
 
-def _schema(kind: dict[str, Any], rewrites: bool) -> dict[str, Any]:
-    entry: dict[str, Any] = {
-        "type": "object",
-        "properties": {"type": kind, "score": {"type": "number", "minimum": 0, "maximum": 1}},
-        "required": ["type", "score"],
-    }
-    properties: dict[str, Any] = {
-        "categories": {"type": ["array", "null"], "items": entry},
-        "reason": {"type": ["string", "null"]},
-    }
+def _schema(categories: dict[str, Any], reason: dict[str, Any], rewrites: bool) -> dict[str, Any]:
+    properties: dict[str, Any] = {"categories": categories, "reason": reason}
     if rewrites:
         properties["rewritten_content"] = {"type": ["string", "null"]}
     return {"type": "object", "properties": properties, "required": ["categories", "reason"]}

@@ -36,8 +36,11 @@ async def one_answer(
     *,
     most: int,
     count_usage: Callable[[Usage], object],
+    called: str = "the judge",
 ) -> OneAnswer:
     """Ask once; `count_usage` is told of the tokens, whatever the answer is worth.
+
+    `called` is what errors say of the model beside its name.
 
     Raises what `consult` raises, and `StructuredOutputError` for an answer of more than `most`
     characters, which is broken off: small models that are bound to a schema like to fill the room
@@ -45,7 +48,7 @@ async def one_answer(
     """
     answer = OneAnswer()
     pieces: list[str] = []
-    async with aclosing(consult(model, request)) as reads:
+    async with aclosing(consult(model, request, called=called)) as reads:
         async for read in reads:
             for chunk in read:
                 if chunk.type == "text-delta":

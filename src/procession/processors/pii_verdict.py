@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from .pii_found import Finding
+from .verdict_schema import SHARE, asked_share, listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
 __all__ = ["accepted", "in_parts", "schema_of", "task_of", "within"]
 
 _log = logging.getLogger("procession")
+
+MOST = 100
+"""So many values are asked for at most."""
+LONGEST = 300
+"""So many characters a value may have that is asked for."""
 
 MEANINGS = {
     "name": "names of people, whole or in part",
@@ -46,7 +52,9 @@ def task_of(types: Sequence[str], *, redacts: bool) -> str:
 
 def schema_of(types: Sequence[str], *, redacts: bool) -> dict[str, Any]:
     """The JSON Schema that the judge is asked to keep to (B-120, B-029)."""
-    asked = _schema({"type": "string", "enum": list(types)})
+    value = {"type": "string", "maxLength": LONGEST}
+    most = (len(types), MOST)
+    asked = _schema({"type": "string", "enum": list(types)}, value, asked_share(), most)
     if redacts:
         asked["properties"]["redacted_content"] = {"type": ["string", "null"]}
         asked["required"].append("redacted_content")
@@ -57,25 +65,25 @@ def accepted() -> dict[str, Any]:
     """What is taken for an answer: types that nobody asked for are no failure (B-030), nor is a
     text that was not rewritten.
     """
-    taken = _schema({"type": "string"})
+    text = {"type": "string"}
+    taken = _schema(text, text, SHARE, (None, None))
     taken["properties"]["redacted_content"] = {"type": ["string", "null"]}
     return taken
 
 
-def _schema(kind: dict[str, Any]) -> dict[str, Any]:
-    share = {"type": "number", "minimum": 0, "maximum": 1}
+def _schema(
+    kind: dict[str, Any],
+    value: dict[str, Any],
+    share: dict[str, Any],
+    most: tuple[int | None, int | None],
+) -> dict[str, Any]:
     place = {"type": ["integer", "null"]}
-    value = {"value": {"type": "string"}, "confidence": share, "start": place, "end": place}
+    entry = {"type": kind, "value": value, "confidence": share, "start": place, "end": place}
     properties = {
-        "categories": _list_of({"type": kind, "score": share}),
-        "detections": _list_of({"type": kind, **value}),
+        "categories": listed({"type": kind, "score": share}, most[0]),
+        "detections": listed(entry, most[1]),
     }
     return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def _list_of(properties: dict[str, Any]) -> dict[str, Any]:
-    entry = {"type": "object", "properties": properties, "required": list(properties)}
-    return {"type": ["array", "null"], "items": entry}
 
 
 def within(

@@ -21,9 +21,11 @@ __all__ = ["CutShort", "consult"]
 
 
 async def consult(
-    model: LanguageModel, request: ModelRequest
+    model: LanguageModel, request: ModelRequest, *, called: str = "the structuring model"
 ) -> AsyncGenerator[Sequence[Chunk], None]:
     """What a model answers, read by read.
+
+    `called` is what errors say of the model beside its name: what it is for.
 
     Raises `StructuredOutputError` when the call fails, and a `ConfigurationError` as it is: what is
     set up wrongly is nothing that another answer could put right. A stop is no failure: the signal
@@ -49,7 +51,7 @@ async def consult(
         except Exception as error:
             pause = None if begun else retries.pause_after(error)
             if pause is None:
-                raise _failure(model, error) from error
+                raise _failure(model, error, called) from error
         finally:
             if hasattr(source, "aclose"):
                 await source.aclose()
@@ -57,13 +59,11 @@ async def consult(
             await asyncio.sleep(pause)
 
 
-def _failure(model: LanguageModel, error: Exception) -> StructuredOutputError:
+def _failure(model: LanguageModel, error: Exception, called: str) -> StructuredOutputError:
     """Without the provider's words: the model that has answered will be told of it."""
     status = error.status_code if isinstance(error, APICallError) else None
     kind = type(error).__name__ + (f", status {status}" if status is not None else "")
-    return StructuredOutputError(
-        f"the structuring model {model.provider}/{model.model_id} failed: {kind}"
-    )
+    return StructuredOutputError(f"{called} {model.provider}/{model.model_id} failed: {kind}")
 
 
 def _check(read: Any) -> None:
