@@ -1,13 +1,24 @@
-"""E-64, E-68: what one call may change, and who is told of violations."""
+"""E-64, E-68: what one call may change, and who is told of violations.
+
+`Keeper` stands for memory. Memory itself: with its part.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
 from procession import Agent, Around, Opening, ProcessorViolation, ProcessOutputStepArgs
+from procession.processors import (
+    CostGuardProcessor,
+    InMemoryCostStore,
+    ModelPrice,
+    ModerationProcessor,
+    TokenLimiter,
+)
 from procession.testing import ScriptedModel
 from tests.seeds.threeways import Shelf, check_tripped, only, play, three_ways
 
@@ -85,46 +96,41 @@ async def test_e64_budget_of_one_call(way: str) -> None:
     assert counts == [6, 7, 9]
 
 
+@three_ways
+async def test_e64_a_limit_for_one_call(way: str) -> None:
+    """E-64 (R-017, B-250): the guide's call with its own limiter; the next has the agent's."""
+    model = ScriptedModel(["An answer"])
+    agent = Agent(id="usual", model=model, input_processors=[TokenLimiter(4000)])
+    talk = ["old " * 3000, "Summarize this"]
+    await play(way, agent, talk, input_processors=[TokenLimiter(2000)], max_processor_retries=5)
+    await play(way, agent, talk)
+    assert ["old" in call.text for call in model.calls] == [False, True]
+    assert all("Summarize this" in call.text for call in model.calls)
+
+
 # ── E-68 ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class Moderation:
-    """Finds words; blocks, or only tells."""
-
-    on_violation: Any = None
-
-    def __init__(self, strategy: str) -> None:
-        self.id = "moderation"
-        self.strategy = strategy
-
-    async def process_input(self, args: Any) -> None:
-        found = [word for word in ("hate", "harm") if word in args.messages[-1].text]
-        if not found:
-            return
-        detail = {"categories": found}
-        if self.strategy == "block":
-            args.abort("found something", metadata=detail)
-        elif self.on_violation is not None:
-            told = self.on_violation(
-                ProcessorViolation(processor_id=self.id, message="found something", detail=detail)
-            )
-            if told is not None:
-                await told
+def judge(*categories: str) -> ScriptedModel:
+    """A model that finds these."""
+    scores = [{"category": category, "score": 0.9} for category in categories]
+    return ScriptedModel([json.dumps({"category_scores": scores or None, "reason": None})])
 
 
-class CostGuard:
-    """Stops a run that has cost too much."""
+def moderation(strategy: Any, *categories: str) -> ModerationProcessor:
+    return ModerationProcessor(model=judge(*categories), strategy=strategy)
 
-    on_violation: Any = None
 
-    def __init__(self, limit: int) -> None:
-        self.id = "cost-guard"
-        self.limit = limit
+def cost_guard(strategy: Any) -> CostGuardProcessor:
+    """The guide's guard; a token costs a dollar, so an answer of the scripted model costs 4."""
+    price = ModelPrice(input=1_000_000, output=1_000_000)
+    store = InMemoryCostStore(prices={"mock/mock-1": price})
+    return CostGuardProcessor(
+        max_cost=10.0, scope="resource", window="30d", strategy=strategy, store=store
+    )
 
-    def process_output_step(self, args: ProcessOutputStepArgs) -> None:
-        cost = args.usage.total_tokens or 0
-        if cost > self.limit:
-            args.abort("too dear", metadata={"cost": cost})
+
+OWNER = {"mastra__resourceId": "u1"}
 
 
 def listener(kind: str, told: list[ProcessorViolation]) -> Any:
@@ -154,45 +160,86 @@ KINDS = pytest.mark.parametrize("kind", ["plain", "async", "failing", "async fai
 
 @three_ways
 @KINDS
-async def test_e68_blocked(way: str, kind: str) -> None:
-    """E-68 (R-184, R-186): one call per violation, and a failing one changes nothing."""
+@pytest.mark.parametrize("strategy", ["block", "warn"])
+async def test_e68_moderation(way: str, kind: str, strategy: str) -> None:
+    """E-68 (R-184 to R-186, B-003 to B-008): once for each violation, with the categories."""
     told: list[ProcessorViolation] = []
-    moderation = Moderation("block")
-    moderation.on_violation = listener(kind, told)
-    guard = CostGuard(3)
+    guard = moderation(strategy, "hate", "violence")
     guard.on_violation = listener(kind, told)
-    agent = Agent(
-        id="watched",
-        model=ScriptedModel(["An answer"]),
-        input_processors=[moderation],
-        output_processors=[guard],
-    )
+    model = ScriptedModel(["An answer"])
+    agent = Agent(id="watched", model=model, input_processors=[guard])
     outcome = await play(way, agent, "I hate it")
-    detail = {"categories": ["hate"]}
-    check_tripped(outcome, reason="found something", processor_id="moderation", metadata=detail)
-    assert told == [
-        ProcessorViolation(processor_id="moderation", message="found something", detail=detail)
-    ]
-    told.clear()
-    outcome = await play(way, agent, "I like it")
-    check_tripped(outcome, reason="too dear", processor_id="cost-guard", metadata={"cost": 4})
-    assert told == [
-        ProcessorViolation(processor_id="cost-guard", message="too dear", detail={"cost": 4})
-    ]
+    [violation] = told
+    assert violation.processor_id == "moderation"
+    assert "hate, violence" in violation.message
+    assert violation.detail["categories"] == ["hate", "violence"]
+    assert violation.detail["strategy"] == strategy
+    if strategy == "warn":
+        assert (outcome.text, outcome.tripwire) == ("An answer", None)
+        return
+    check_tripped(
+        outcome,
+        reason=violation.message,
+        processor_id="moderation",
+        metadata=violation.detail,
+    )
+    assert model.calls == []
 
 
 @three_ways
-@pytest.mark.parametrize("kind", ["plain", "async"])
-async def test_e68_warned(way: str, kind: str) -> None:
-    """E-68 (R-185): a processor that only warns calls it itself; the run goes on."""
+@KINDS
+@pytest.mark.parametrize("strategy", ["block", "warn"])
+async def test_e68_cost_guard(way: str, kind: str, strategy: str) -> None:
+    """E-68 (R-184 to R-186, B-270 to B-276): told when the budget is used up, with the cost."""
     told: list[ProcessorViolation] = []
-    moderation = Moderation("warn")
-    moderation.on_violation = listener(kind, told)
+    guard = cost_guard(strategy)
+    guard.on_violation = listener(kind, told)
     model = ScriptedModel(["An answer"])
-    agent = Agent(id="watched", model=model, input_processors=[moderation])
-    outcome = await play(way, agent, "hate and harm")
-    assert (outcome.text, outcome.tripwire) == ("An answer", None)
-    assert [violation.detail for violation in told] == [{"categories": ["hate", "harm"]}]
-    told.clear()
-    await play(way, agent, "all is well")
-    assert told == []
+    agent = Agent(id="watched", model=model, input_processors=[guard])
+    for _ in range(3):
+        outcome = await play(way, agent, "go", request_context=OWNER)
+        assert (outcome.text, told) == ("An answer", [])
+    outcome = await play(way, agent, "go", request_context=OWNER)
+    [violation] = told
+    assert violation.processor_id == "token-cost-control"
+    assert "12 of 10" in violation.message
+    assert violation.detail["scope_key"] == "resource:u1"
+    assert violation.detail["threshold"] == "hard"
+    if strategy == "warn":
+        assert (violation.detail["usage"], violation.detail["limit"]) == (12.0, 10.0)
+        assert (outcome.text, outcome.tripwire) == ("An answer", None)
+        return
+    assert violation.detail["usage"] == {"estimated_cost": 12.0, "cost_unit": "usd"}
+    assert violation.detail["max_cost"] == 10.0
+    check_tripped(
+        outcome,
+        reason=violation.message,
+        processor_id="token-cost-control",
+        metadata=violation.detail,
+    )
+    assert len(model.calls) == 3
+
+
+@three_ways
+@pytest.mark.parametrize("strategy", ["block", "warn"])
+async def test_e68_nothing_to_tell(way: str, strategy: str) -> None:
+    """E-68 (B-004, B-005): without a violation nobody is called."""
+    told: list[ProcessorViolation] = []
+    guards = [moderation(strategy), cost_guard(strategy)]
+    for guard in guards:
+        guard.on_violation = told.append
+    agent = Agent(id="watched", model=ScriptedModel(["An answer"]), input_processors=guards)
+    outcome = await play(way, agent, "all is well", request_context=OWNER)
+    assert (outcome.text, outcome.tripwire, told) == ("An answer", None, [])
+
+
+@three_ways
+async def test_e68_one_call_for_each_violation(way: str) -> None:
+    """E-68 (B-005, B-023): two messages that are flagged are two violations."""
+    told: list[ProcessorViolation] = []
+    guard = moderation("warn", "hate")
+    guard.on_violation = told.append
+    agent = Agent(id="watched", model=ScriptedModel(["An answer"]), input_processors=[guard])
+    outcome = await play(way, agent, ["one", "two"])
+    ids = [message.id for message in outcome.messages if message.role == "user"]
+    assert [violation.detail["message_id"] for violation in told] == ids
