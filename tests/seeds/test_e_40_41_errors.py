@@ -8,6 +8,7 @@ import pytest
 
 from procession import Agent, APICallError, ProcessAPIErrorArgs, ProcessAPIErrorResult
 from procession.processor import HOOKS
+from procession.processors import PrefillErrorHandler
 from procession.testing import RecordedCall, ScriptedModel, answer
 from tests.seeds.threeways import check_tripped, feedback, play, three_ways
 
@@ -158,6 +159,67 @@ async def test_e41_each_list_feeds_its_own_hooks(way: str, on_call: bool) -> Non
         "process_output_step",
         "process_output_result",
     }
+
+
+PREFILL = "This model does not support assistant message prefill."
+
+
+class Counted(PrefillErrorHandler):
+    """The handler, which notes how often it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    async def process_api_error(self, args: Any) -> ProcessAPIErrorResult | None:
+        self.asked += 1
+        return await super().process_api_error(args)
+
+
+def reminders(call: RecordedCall) -> int:
+    return call.text.count("continue</system-reminder>")
+
+
+@three_ways
+async def test_e41_the_handler_is_there_once(way: str) -> None:
+    """E-41 (R-219, B-400 to B-402): named in the list it is not added a second time."""
+    first: Any = Everything("first")
+    second: Any = Everything("second")
+    handler = Counted()
+    error = refusal(PREFILL)
+    model = ScriptedModel([refusal(PREFILL), "healed", refusal(PREFILL), error, "never"])
+    agent = Agent(
+        id="support-agent",
+        name="support-agent",
+        model=model,
+        instructions="You help with orders.",
+        input_processors=[first],
+        output_processors=[second],
+        error_processors=[handler],
+        max_processor_retries=3,
+    )
+    outcome = await play(way, agent, "go")
+    assert outcome.text == "healed"
+    assert [reminders(call) for call in model.calls] == [0, 1]
+    assert handler.asked == 1
+    assert "process_api_error" not in first.called | second.called
+    assert (await play(way, agent, "go")).error is error
+    assert [reminders(call) for call in model.calls[2:]] == [0, 1]
+    assert handler.asked == 3
+
+
+@three_ways
+@pytest.mark.parametrize("others", [False, True])
+async def test_e41_the_handler_needs_no_list(way: str, others: bool) -> None:
+    """E-41 (R-219, R-220, B-400 to B-403): the prefill error is healed all the same, once."""
+    error = refusal(PREFILL)
+    model = ScriptedModel([refusal(PREFILL), "healed", refusal(PREFILL), error, "never"])
+    third: Any = Everything("third")
+    agent = Agent(id="bare", model=model, error_processors=[third] if others else [])
+    assert (await play(way, agent, "go")).text == "healed"
+    assert (await play(way, agent, "go")).error is error
+    assert [reminders(call) for call in model.calls] == [0, 1, 0, 1]
+    assert third.called == ({"process_api_error"} if others else set())
 
 
 def test_e41_names() -> None:
