@@ -47,6 +47,7 @@ WIDE = (
     r"[\u05d0-\u05ea\u0620-\u065f\u066e-\u06d5\u0900-\u0965\u0970-\u097f\u0e01-\u0e30\u0e40-\u0e46\u3001-\u3003\u3005\u3008-\u3011"
     r"\u3041-\u3096\u30a1-\u30fa\u30fc\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01\uff0c\uff1f]"
 )
+QUOTES = r"[\u2018\u2019\u201c\u201d\xab\xbb\u2026]"
 NUMBER = (
     r"""(?!\S{8}) ["'(\u201c$\u20ac\xa3]?+ [0-9]{1,4} (?:[.,][0-9]{1,3})?+ [%.,;:!?)"'\u201d]*+"""
 )
@@ -60,7 +61,7 @@ PROSE = re.compile(
       | {WIDE}++
       | \s++
       | {NUMBER} \s++ (?=\(?[A-Za-z][a-z])
-    )*+)((?:{NUMBER} \s++ (?=\(?(?:\Z|[A-Za-z])))?+ (?:[!-~]|{WORD}){{0,255}}+)""",
+    )*+)((?:{NUMBER} \s++ (?=\(?(?:\Z|[A-Za-z])))?+ (?:[!-~]|{WORD}|{QUOTES}){{0,255}}+)""",
     re.VERBOSE,
 )
 """Group 1: words and small numbers that need no second look, in which every value would be too
