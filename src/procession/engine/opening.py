@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ConfigurationError, InputError, TripWire
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
     from .step import Step
 
 __all__ = ["continue_run", "open_run"]
+
+_log = logging.getLogger("procession")
 
 DEFAULT_ERROR_RETRIES = 10
 LISTS = ("input_processors", "output_processors", "error_processors")
@@ -161,6 +165,21 @@ async def _set_up(agent: Agent, run: RunState, options: Mapping[str, Any]) -> No
     run.pipeline = await _pipeline(agent, run, options)
     _set_budget(agent, run, options)
     run.step_chain = _step_chain(run.pipeline, options.get("prepare_step"))
+    if run.include_raw_chunks:
+        watching = [link for link in run.pipeline.process_output_stream if link.sought()[0]]
+        if watching:
+            _tell_raw(", ".join(link.processor_id for link in watching))
+
+
+@lru_cache(maxsize=256)  # told once, not with every call
+def _tell_raw(ids: str) -> None:
+    """Say that raw chunks undo guards: they hold the text as the provider sent it (G-A)."""
+    _log.warning(
+        "include_raw_chunks: chunks of type 'raw' hold the answer as the provider sent it, and "
+        "what watches the text (%s) does not look into them, so what it takes out or blocks "
+        "leaves with them: drop them before a client that must not see it",
+        ids,
+    )
 
 
 async def _process_input(run: RunState) -> None:
