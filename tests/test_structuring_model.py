@@ -20,7 +20,7 @@ from procession import (
 from procession.errors import MissingKeyError, UnknownModelError
 from procession.model import register_provider
 from procession.processors import StructuredOutputProcessor
-from procession.testing import ScriptedModel, answer, tool_call
+from procession.testing import Answer, ScriptedModel, answer, tool_call
 
 if TYPE_CHECKING:
     from procession.chunks import Chunk
@@ -48,7 +48,7 @@ def kinds(chunks: list[Chunk]) -> list[str]:
 
 
 async def test_a_second_call_makes_the_object() -> None:
-    """R-568, B-381: the answer is free, partial objects come live, the text is unchanged."""
+    """R-568, B-380, B-381: the answer is free, partial objects come live, the text is unchanged."""
     first, second = models()
     agent = Agent(id="a", model=first)
     run = await agent.stream("Where", structured_output={"schema": City, "model": second})
@@ -119,6 +119,33 @@ async def test_steps_that_call_tools_are_left_alone() -> None:
     agent = Agent(id="a", model=first, tools=[look])
     output = await agent.generate("Where", structured_output={"schema": City, "model": second})
     assert (output.object, len(second.calls)) == (FOUND, 1)
+
+
+async def test_what_the_second_model_is_shown() -> None:
+    """B-380: the text, what was thought and what tools gave, in one call without tools."""
+    parts: list[Any] = [
+        {"type": "reasoning-start", "id": "r"},
+        {"type": "reasoning-delta", "id": "r", "delta": "Three of them."},
+        {"type": "reasoning-end", "id": "r"},
+        {**tool_call("search", id="p"), "providerExecuted": True},
+        {
+            "type": "tool-result",
+            "toolCallId": "p",
+            "toolName": "search",
+            "result": "seen",
+            "providerExecuted": True,
+        },
+        *answer("It is Paris.").parts,
+    ]
+    first, second = models(Answer(parts=parts))
+    agent = Agent(id="a", model=first)
+    output = await agent.generate("Where", structured_output={"schema": City, "model": second})
+    assert output.object == FOUND
+    (made,) = second.calls
+    assert not [
+        said for said in ("It is Paris.", "Three of them.", "seen") if said not in made.text
+    ]
+    assert made.tools == []
 
 
 async def test_options_of_the_second_call() -> None:

@@ -38,7 +38,7 @@ def moderation(*answers: Any, **options: Any) -> tuple[ModerationProcessor, Scri
 
 
 async def test_one_call_for_each_message() -> None:
-    """B-022, B-023, B-101, B-103."""
+    """B-022, B-023, B-101, B-103; calls are counted, as B-900 has it."""
     processor, judge, _ = moderation(categories=["spam", "lies"])
     await judged_input(processor, ["one", "two"])
     assert [call.prompt[-1]["content"][0]["text"] for call in judge.calls] == ["one", "two"]

@@ -367,6 +367,18 @@ async def test_a_judge_that_fails_in_the_stream(error_strategy: Any) -> None:
         assert run.tripwire.metadata["error"] is True
 
 
+@pytest.mark.parametrize("error_strategy", ["warn", "strict"])
+async def test_without_types_for_a_judge_a_stream_is_not_judged(error_strategy: Any) -> None:
+    """B-130: it goes by redacted, whatever a failure counts as; the whole answer is judged."""
+    judge = ScriptedModel([APICallError("no", status_code=400)])
+    detector = PIIDetector(model=judge, detection_types=["email"], error_strategy=error_strategy)
+    text, run = await stream(detector, "To joe@exam", "ple.com.")
+    assert text == "To j*e@*******.com."
+    assert len(judge.calls) == 1
+    if error_strategy == "strict":
+        assert run.tripwire.metadata["phase"] == "process_output_result"
+
+
 async def test_every_judged_piece_is_an_event() -> None:
     """B-127: for every judge call of a stream, flagged or not."""
     heard: list[Any] = []

@@ -68,7 +68,7 @@ WORDS = [
 @settings(max_examples=12, deadline=None)
 @given(words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=10), data=st.data())
 def test_any_text_and_any_cutting(lane: str, strategy: str, words: list[str], data: Any) -> None:
-    """G-A, law 3: what a text comes to is the same for any two cuttings of it."""
+    """G-A, law 3, B-901: what a text comes to is the same for any two cuttings of it."""
     text = "".join(words)
     sent = written(text, lane)
     points = st.lists(st.integers(0, len(sent)), max_size=6)

@@ -52,13 +52,15 @@ async def test_one_call_for_each_piece_and_one_for_the_message() -> None:
 
 
 async def test_what_is_asked() -> None:
-    """B-022, B-190, B-194."""
+    """B-022, B-190, B-191, B-194: for disclosed instructions, in the text that is the user's."""
     judge = ScriptedModel([discloses()])
     processor, _ = scrubber(judge, custom_patterns=[r"code\d+"], strategy="redact")
     await judged_answer(processor, ["hi"])
     asked = judge.calls[0]
     assert asked.settings["temperature"] == 0
+    assert "instructions" in asked.prompt[0]["content"]
     assert r"code\d+" in asked.prompt[0]["content"]
+    assert asked.prompt[1:] == [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
     assert asked.response_format is not None
     schema = asked.response_format["schema"]
     assert schema["required"] == ["detections", "reason"]

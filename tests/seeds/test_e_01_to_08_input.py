@@ -326,7 +326,7 @@ async def test_e08_prepare_step(way: str, lab: dict[str, ScriptedModel]) -> None
 
 @three_ways
 async def test_e08_prepare_step_comes_last(way: str, lab: dict[str, ScriptedModel]) -> None:
-    """E-08 (R-022, R-079): it sees what all input processors chose."""
+    """E-08 (R-022, R-079, B-390): it sees what all input processors chose."""
     log: list[Any] = []
 
     def choose(args: ProcessInputStepArgs) -> Any:
