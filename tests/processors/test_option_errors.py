@@ -129,8 +129,8 @@ MISNAMED: dict[str, tuple[Callable[..., object], dict[str, Any], str]] = {
     ),
     "a rule": (
         RegexRule,
-        {"name": "n", "pattern": "p", "replacment": ""},
-        "RegexRule has no option 'replacment'; did you mean 'replacement'?",
+        {"name": "n", "pattern": "p", "replace": ""},
+        "RegexRule has no option 'replace'; did you mean 'replacement'?",
     ),
     "a unit": (Unit, {"name": "sentence", "sized": 1}, "Unit has no option 'sized'; there are "),
     "a price": (

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, TypeVar
+
+from msgspec import Struct
+
+from .regions import Found, Region
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -10,21 +15,64 @@ if TYPE_CHECKING:
     from ..chunks import Chunk
     from ..hold import Piece
 
-__all__ = ["Lane", "LetThrough", "Span"]
+__all__ = ["Lane", "LetThrough", "Passed", "Span"]
 
+F = TypeVar("F", bound=Found)
 Span = tuple[int, int]
+
+
+class Passed(Struct):
+    """A whole text as it was let through, and where the guard has dealt with something."""
+
+    settled: Sequence[Span] = ()
+    """Where in it something was replaced, reported, or taken out."""
+    origins: Sequence[Span] = ()
+    """Where these stood in what came."""
+    came: str | None = None
+    """What it was made of; `None`: of itself."""
+
+    def unsettled(self, regions: Sequence[Region[F]]) -> list[Region[F]]:
+        """Without the regions of this text that touch a settled place: a replacement is not
+        replaced, and what was reported is not reported again."""
+        return [region for region in regions if not _meets(self.settled, region, touching=True)]
+
+    def missed(self, regions: Sequence[Region[F]]) -> list[Region[F]]:
+        """Of the regions of what came, those that the stream has not dealt with, as they stand in
+        this text. What a replacement makes of its surroundings is none of them."""
+        found: list[Region[F]] = []
+        for region in regions:
+            if _meets(self.origins, region, touching=False):
+                continue
+            last = bisect_right(self.origins, region.start, key=_begin) - 1
+            shift = 0 if last < 0 else self.settled[last][1] - self.origins[last][1]
+            found.append(Region(region.start + shift, region.end + shift, region.found))
+        return found
+
+
+def _meets(spans: Sequence[Span], region: Region[F], *, touching: bool) -> bool:
+    before = bisect_right if touching else bisect_left
+    last = before(spans, region.end, key=_begin) - 1  # begins before the region ends
+    if last < 0:
+        return False
+    end = spans[last][1]
+    return end >= region.start if touching else end > region.start
+
+
+def _begin(span: Span) -> int:
+    return span[0]
 
 
 class Lane:
     """A block of the stream, or a leaf of arguments."""
 
     __slots__ = (
+        "_came",
         "_passed_by",
         "_taken",
-        "changed",
         "come",
         "is_known",
         "length",
+        "origins",
         "passed",
         "settled",
     )
@@ -32,19 +80,34 @@ class Lane:
     def __init__(self, passed_by: Sequence[str], *, is_known: bool = False) -> None:
         self.is_known = is_known
         """Whether it was shown before: then nothing of it is reported again."""
-        self.changed = False
         self.come = self.length = 0
         """How many characters came, and how many were let through."""
         self.passed: list[str] = []
         self.settled: list[Span] = []
-        """Where in what was let through something has been replaced, or reported."""
+        self.origins: list[Span] = []
+        """See `Passed`."""
+        self._came: list[str] | None = None
         self._passed_by = passed_by
         self._taken = 0
 
-    def let(self, text: str) -> None:
-        """More of it goes out."""
+    @property
+    def changed(self) -> bool:
+        """Whether something else was let through than what came."""
+        return self._came is not None
+
+    def let(self, text: str, came: str | None = None) -> None:
+        """More of it goes out, in place of what `came` if that was something else."""
+        if came is not None and came != text and self._came is None:
+            self._came = self.passed.copy()
+        if self._came is not None:
+            self._came.append(text if came is None else came)
         self.passed.append(text)
         self.length += len(text)
+
+    def as_passed(self) -> Passed:
+        """What is remembered of it."""
+        came = None if self._came is None else "".join(self._came)
+        return Passed(self.settled, self.origins, came)
 
     def catch_up(self) -> None:
         """Take account of what has left without the guard."""
@@ -63,7 +126,7 @@ class LetThrough:
 
     def __init__(self) -> None:
         self._lanes: dict[tuple[str, str, bool], Lane] = {}
-        self._texts: dict[str, list[Span]] = {}
+        self._texts: dict[str, Passed] = {}
 
     def lane(self, piece: Piece) -> Lane:
         """The block that a piece is of."""
@@ -86,9 +149,8 @@ class LetThrough:
             return lane is not None and lane.changed
         return False
 
-    def texts(self) -> dict[str, list[Span]]:
-        """Whole texts as they were let through, each with the places that are settled; of those
-        that a guard has not seen all of, only where there are some."""
+    def texts(self) -> dict[str, Passed]:
+        """Whole texts as they were let through, each with what was done to it."""
         self._keep_all()
         return self._texts
 
@@ -103,4 +165,4 @@ class LetThrough:
         lane.catch_up()
         text = "".join(lane.passed)
         if lane.settled or text not in self._texts:
-            self._texts[text] = lane.settled
+            self._texts[text] = lane.as_passed()

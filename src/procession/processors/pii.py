@@ -15,6 +15,7 @@ from .judge import Judge
 from .option_checks import callback, flag, names, number, one_of, whole
 from .pii_found import Finding, PIIDetection, PIIDetectionEvent, PIIDetectionResult, categories_of
 from .pii_verdict import accepted, in_parts, schema_of, task_of, within
+from .regions import merged
 from .sightings import Place, Sighting
 from .text_guard import INPUT, STREAM, TextGuard
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..policy import Policy
     from ..processor import ProcessorViolation, ProcessOutputStreamArgs
     from .in_turn import Work
+    from .let_through import Passed
     from .message_leaves import Leaf
     from .regions import Region
 
@@ -179,6 +181,14 @@ class PIIDetector(TextGuard[Finding]):
         for index, more in zip(said, in_parts(verdict or (), sizes, len(_GAP)), strict=True):
             found[index] = [*found[index], *more]
         return found
+
+    def unsettled(
+        self, leaf: Leaf, found: Sequence[Finding], passed: Passed | None
+    ) -> list[Region[Finding]]:
+        """What is left to do about a text; a model of one's own has read what was let through."""
+        if passed is not None and self._trusts_model and leaf.is_said:
+            return passed.unsettled(merged(found))
+        return super().unsettled(leaf, found, passed)
 
     def _has_judged(self, args: Any, place: Place, leaves: Sequence[Leaf]) -> bool:
         """Whether the texts were judged as they went by."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from ..messages import Message
     from ..policy import Policy
     from ..processor import ProcessorViolation
-    from .let_through import Lane, Span
+    from .let_through import Lane, Passed
     from .message_leaves import Leaf
 
 __all__ = ["INPUT", "RESULT", "STREAM", "TextGuard"]
@@ -120,7 +119,7 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         return done(self._messages(args, RESULT, self.let_through(args.state).texts()))
 
     def _messages(
-        self, args: Any, phase: str, settled: Mapping[str, Sequence[Span]]
+        self, args: Any, phase: str, settled: Mapping[str, Passed]
     ) -> Work[list[Message] | None]:
         given: list[Message] = args.messages
         checked = given[-1:] if self.last_message_only else given  # B-023
@@ -133,7 +132,7 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         return None if same else kept
 
     def _message(
-        self, args: Any, message: Message, phase: str, settled: Mapping[str, Sequence[Span]]
+        self, args: Any, message: Message, phase: str, settled: Mapping[str, Passed]
     ) -> Work[Message | None]:
         """The message as it goes on; `None`: it does not."""
         whole = phase == INPUT  # what tools gave is input, never an answer
@@ -142,7 +141,7 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
             return message
         found = yield from self.look(args, Place(phase, message.id), leaves)
         seen = [
-            Sighting(leaf.text, _unsettled(merged(there), settled.get(leaf.text, ())))
+            Sighting(leaf.text, self.unsettled(leaf, there, settled.get(leaf.text)))
             for leaf, there in zip(leaves, found, strict=True)
         ]
         is_remembered = phase == INPUT and self._is_remembered(args, message, seen)
@@ -170,6 +169,15 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
             return after if flat == before else self.redacted_text(flat)
 
         return with_leaves(message, iter(texts), change_flat, results=whole)
+
+    def unsettled(self, leaf: Leaf, found: Sequence[F], passed: Passed | None) -> list[Region[F]]:
+        """What is left to do about a text. Where the stream has changed it, it was looked at as it
+        came: what is found in it now was made by the replacements, and the client has it so."""
+        if passed is None:
+            return merged(found)
+        if passed.came is None:
+            return passed.unsettled(merged(found))
+        return passed.missed(self.regions(passed.came))
 
     def strategy_at(self, place: Place) -> str:
         """What is done there. Under `block` what is remembered is redacted: it would block each
@@ -257,22 +265,25 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
     def _let_through(self, piece: Piece, sighting: Sighting[F], lane: Lane) -> str:
         """What is left of a piece; under `filter` a piece is a sentence, and all of it goes."""
         at = len(piece.before)
+        came = lane.come - len(sighting.text)  # where the sighting's text begins in what came
+        size = lane.length
         if self.strategy == "filter":
-            lane.changed = True
+            lane.settled.append((size, size))
+            lane.origins.append((came + at, lane.come))
+            lane.let("", piece.text)
             return ""
         pieces: list[str] = []
-        size = lane.length
         for region in sighting.regions:
             kept = sighting.text[region.start : region.end]
             made = kept if self.strategy == "warn" else self.replacement(region, kept)
-            lane.changed = lane.changed or made != kept
             pieces += sighting.text[at : region.start], made
             begin = size + region.start - at
             size = begin + len(made)
             lane.settled.append((begin, size))
+            lane.origins.append((came + region.start, came + region.end))
             at = region.end
         text = "".join([*pieces, sighting.text[at:]])
-        lane.let(text)
+        lane.let(text, piece.text)
         return text
 
     def _passed_by(self, part: Chunk, state: dict[str, Any]) -> Chunk:
@@ -291,20 +302,3 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         if seen is None:
             seen = state[key] = LetThrough()
         return seen
-
-
-def _unsettled(regions: list[Region[F]], settled: Sequence[Span]) -> list[Region[F]]:
-    """Without the regions that touch a place where the stream was dealt with already: a
-    replacement is not replaced, and what was reported is not reported again."""
-    if not settled:
-        return regions
-    left: list[Region[F]] = []
-    for region in regions:
-        last = bisect_right(settled, region.end, key=_begin) - 1  # begins before the region ends
-        if last < 0 or settled[last][1] < region.start:
-            left.append(region)
-    return left
-
-
-def _begin(span: Span) -> int:
-    return span[0]
