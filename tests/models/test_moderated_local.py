@@ -6,11 +6,11 @@ that a judge stands for, and that all verdicts fit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from procession import Agent
+from procession import Agent, ProcessorViolation
 from procession.models.local import LocalModel
 from procession.processors import ModerationProcessor, PromptInjectionDetector, UnicodeNormalizer
 
@@ -27,23 +27,15 @@ async def embedded(llama: LocalServer) -> AsyncIterator[LocalModel]:
     await model.aclose()
 
 
-def check(outcome: Any, judges: dict[str, Any]) -> None:
-    """The run ended by itself, or one of these judges has named what it looks for."""
-    assert outcome.policy_events == []  # every judge that was asked came to a verdict
-    assert outcome.processor_usage.output_tokens
-    if outcome.tripwire is None:
-        assert outcome.usage.output_tokens
-        return
-    judge = judges[outcome.tripwire.processor_id]
-    types = outcome.tripwire.metadata["types"]
-    assert types
-    assert set(types) <= set(judge)
-    assert (outcome.text, outcome.finish_reason) == ("", "other")
-
-
 async def test_e60_e61_the_chain_of_three(embedded: LocalModel) -> None:
     """E-60, E-61, B-021: the agent's own model judges, and answers what passes."""
-    injection = PromptInjectionDetector(error_strategy="strict")
+    injection = PromptInjectionDetector(
+        detection_types=["injection", "jailbreak"],  # few, for the time it takes
+        strategy="warn",  # for moderation to have its turn
+        error_strategy="strict",
+    )
+    told: list[ProcessorViolation] = []
+    injection.on_violation = told.append
     moderation = ModerationProcessor(
         categories=["hate", "harassment", "violence"],
         threshold=0.7,
@@ -60,11 +52,15 @@ async def test_e60_e61_the_chain_of_three(embedded: LocalModel) -> None:
     outcome = await agent.generate(
         "  Of\ufb01ce   hours? ", model_settings={"max_output_tokens": 8}
     )
-    check(
-        outcome,
-        {
-            "prompt-injection-detector": injection.detection_types,
-            "moderation": moderation.categories,
-        },
-    )
+    # A failure of a judge would be an event, and a verdict that does not fit is a failure.
+    assert outcome.policy_events == []
+    assert outcome.processor_usage.output_tokens
+    for violation in told:
+        assert set(violation.detail["types"]) <= {"injection", "jailbreak"}
     assert outcome.messages[0].text == "Office hours?"
+    if outcome.tripwire is None:
+        assert outcome.usage.output_tokens
+        return
+    assert outcome.tripwire.processor_id == "moderation"
+    assert set(outcome.tripwire.metadata["categories"]) <= set(moderation.categories)
+    assert (outcome.text, outcome.finish_reason) == ("", "other")
