@@ -7,6 +7,7 @@ looked at when a hook has made them, or when something went wrong.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -68,10 +69,15 @@ def chunk_problem(chunk: Any) -> str | None:
     return None if problem is None else f"the payload of {kind!r} does not fit: {problem}"
 
 
+@lru_cache(maxsize=256)  # reading annotations costs more than all else that is done to a chunk
+def _fields(kind: type[Record]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(kind)
+
+
 def _misfit(record: Record) -> str | None:
     """Which field has a value of the wrong type; optional ones may be `None`."""
     given: dict[str, Any] = {}
-    for field in msgspec.structs.fields(type(record)):
+    for field in _fields(type(record)):
         value = getattr(record, field.name)
         if isinstance(value, Record):
             problem = _misfit(value)
