@@ -28,6 +28,7 @@ __all__ = [
     "joins",
     "open_key",
     "stretches",
+    "token_before",
     "token_start",
 ]
 
@@ -76,15 +77,22 @@ HARD = r'[^\s,;|"<>]'
 CUT = re.compile(rf"\S{{256}}(?:{HARD}{{0,255}}{SOFT}|{HARD}{{256}})")
 FAR_CUT = re.compile(rf"\S{{2048}}(?:{HARD}{{0,2047}}{SOFT}|{HARD}{{2048}})")
 
-TOKEN = re.compile(r"\S{10,}")
+TOKEN = re.compile(r"\S{10,4608}")
+"""No token without a cut is longer."""
 KEY_MARK = "-----BEGIN"
 KEY_HEAD = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 KEY_FOOT = re.compile(r"-----END (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 KEY_HEAD_BEGUN = re.compile(r"-----BEGIN(?: [A-Z0-9]{1,12}){0,6} ?-{0,5}\Z")
 
-AFTER_DIGITS = re.compile(r"[0-9]\)?(?:[-/]?[ \t]{1,2}|[ \t][-/][ \t])\Z")
-AFTER_LETTERS = re.compile(r"(?<![A-Za-z0-9\xe9_])[A-Z]{2}[ \t]{1,2}\Z")
-AFTER_ACCOUNT = re.compile(r"(?<![A-Za-z0-9\xe9_])[A-Z]{2}[0-9]{2}(?:[ \t-]?[A-Z0-9]){0,32}[ \t]\Z")
+AFTER_DIGITS = re.compile(r"[0-9]\)?[*_]{0,3}(?:[-/]?[ \t]{1,2}|[ \t][-/][ \t])\Z")
+AFTER_LINE = re.compile(
+    r"(?:(?<![0-9])(?<![0-9][-./_*\t ])(?<![0-9][ \t]{2})(?:3[47][0-9]{2}[ \t*_./-]{0,9}[0-9]{6}"
+    r"|[2-68][0-9]{3}(?:[ \t*_./-]{0,9}[0-9]{4}){0,2})"
+    r"|\+\(?[0-9](?:[ \t()./*_-]{0,9}[0-9]){1,7}\)?)[*_]{0,3}[ \t]?(?:\r|\r?\n[ \t]?)\Z"
+)
+"""A card, or a phone number from abroad, may have begun on the line before."""
+AFTER_LETTERS = re.compile(r"(?<![A-Za-z0-9\xe9])[A-Z]{2}[ \t]{1,2}\Z")
+AFTER_ACCOUNT = re.compile(r"(?<![A-Za-z0-9\xe9])[A-Z]{2}[0-9]{2}(?:[ \t-]?[A-Z0-9]){0,32}[ \t]\Z")
 AFTER_LAST_DIGIT = re.compile(
     r"(?:[0-9]{8}|[0-9]\.[0-9]{3}\.[0-9]{3}"
     r"|[A-Z]{2}[ \t]?[0-9]{2}[ \t-]?[0-9]{2}[ \t-]?[0-9]{2})[ \t]\Z"
@@ -102,8 +110,20 @@ class Stretch(NamedTuple):
 
 def token_start(text: str, end: int, floor: int = 0) -> int:
     """Where the token that reaches to `end` begins: behind the last white space."""
-    last = LAST_SPACE.match(text, floor, end)
-    return last.end() if last else floor
+    size = SPAN
+    while True:
+        at = max(floor, end - size)
+        last = LAST_SPACE.match(text, at, end)
+        if last or at == floor:
+            return last.end() if last else floor
+        size *= 4
+
+
+def token_before(text: str, at: int, floor: int = 0) -> int:
+    """Where the token begins that stands before the gap that ends at `at`."""
+    while at > floor and text[at - 1] in " \t\r\n":
+        at -= 1
+    return token_start(text, at, floor)
 
 
 def next_cut(text: str, start: int) -> int | None:
@@ -198,14 +218,16 @@ def is_closed(text: str, key: Stretch) -> bool:
 
 def joins(text: str, at: int) -> bool:
     """Whether a value in groups may reach over the gap before `at`, where a token begins."""
-    if at == 0 or text[at - 1] not in " \t":
+    if at == 0 or text[at - 1] not in " \t\r\n":
         return False
-    following = text[at : at + 3].lstrip(" \t")[:1]
+    following = text[at : at + 4].lstrip(" \t\r\n")[:1]
     left = text[max(0, at - SPAN) : at]
-    if not following or following in "0123456789(+-/":
-        if AFTER_DIGITS.search(left, len(left) - 8 if len(left) > 8 else 0):
+    if "\n" in left[-2:] or left[-1] == "\r":
+        return following in ("", *"0123456789(*_") and AFTER_LINE.search(left) is not None
+    if not following or following in "0123456789(+-/*_":
+        if AFTER_DIGITS.search(left, len(left) - 11 if len(left) > 11 else 0):
             return True
-        if following in "(+-/" and following:
+        if following in "(+-/*_" and following:
             return False
         if AFTER_LETTERS.search(left) or AFTER_CORSICA.search(left):
             return True

@@ -16,6 +16,7 @@ from .boundaries import (
     joins,
     open_key,
     stretches,
+    token_before,
     token_start,
 )
 from .folding import view
@@ -110,7 +111,7 @@ class LocalDetector:
         """
         prose = PROSE.match(text, start, limit)
         base = prose.end(1) if prose else start
-        if prose and prose.end(2) == limit and limit - base < LONG:
+        if prose and prose.end(2) == limit == len(text) and limit - base < LONG:
             return base
         seen = view(text[base:])
         at = self._boundary(seen.text, seen.folded(limit - base), text, base, seen)
@@ -129,7 +130,7 @@ class LocalDetector:
         while at > floor and joins(folded, at):
             if len(folded) - at > SPAN:
                 return self._in_table(folded, at, floor, text, base, seen)
-            at = token_start(folded, len(folded[:at].rstrip(" \t")), floor)
+            at = token_before(folded, at, floor)
         return at
 
     def _between_keys(self, folded: str, limit: int) -> tuple[int, int]:
@@ -158,5 +159,5 @@ class LocalDetector:
             before = [found for found in whole if found.start < place]
             if self.find(text, base, place) == before:
                 return at
-            at = token_start(folded, len(folded[:at].rstrip(" \t")), floor)
+            at = token_before(folded, at, floor)
         return floor

@@ -18,20 +18,38 @@ __all__ = ["card_finder", "iban_finder", "wallet_finder"]
 
 Found = tuple[int, int, float]
 
-GAP = r"(?:[ \t]{1,2}|[-./]|[ \t]-[ \t])"
-EDGE = r"(?<![A-Za-z0-9\xe9_])(?<![0-9][.,])"
+MARK = r"[*_]{0,3}+"
+"""Emphasis of Markdown."""
+PLAIN_GAP = r"(?:[ \t][-/][ \t]|[ \t]{1,2}|[-./_])"
+GAP = rf"(?:{MARK}(?:[ \t][-/][ \t]|[ \t]{{1,2}}|[-./]|(?<=[*_])){MARK})"
+NEXT_LINE = rf"(?:{MARK}[ \t]?\r?\n[ \t]?{MARK})"
+# No decimals, but behind the mark before the number in a card's first track.
+EDGE = r"(?:(?<![A-Za-z0-9\xe9])|(?<=%[Bb]))(?<![0-9]\.)(?<!(?<![0-9])0,)"
+AFTER = r"(?![A-Za-z0-9\xe9]|\.(?!00?(?![0-9.]))[0-9])"
+FOUR, FIVE, SIX = "[0-9]{4}", "[0-9]{5}", "[0-9]{6}"
 CARD_FORMS = (
     r"[0-9]{12,19}",
-    rf"[0-9]{{4}}(?:{GAP}?[0-9]{{4}}){{3}}",
-    rf"[0-9]{{4}}(?:{GAP}?[0-9]{{4}}){{3}}{GAP}?[0-9]{{3}}",
-    rf"[0-9]{{4}}{GAP}?[0-9]{{6}}{GAP}?[0-9]{{5}}",
-    rf"[0-9]{{4}}{GAP}?[0-9]{{6}}{GAP}?[0-9]{{4}}",
-    rf"[0-9]{{4}}(?:{GAP}?[0-9]{{4}}){{2}}{GAP}?[0-9]",
-    rf"[0-9](?:{GAP}[0-9]){{12,18}}",
+    rf"{FOUR}(?:{GAP}?{FOUR}){{3}}",
+    rf"{FOUR}(?:{GAP}?{FOUR}){{3}}{GAP}?[0-9]{{3}}",
+    rf"{FOUR}{GAP}?{SIX}{GAP}?{FIVE}",
+    rf"{FOUR}{GAP}?{SIX}{GAP}?{FOUR}",
+    rf"{FOUR}(?:{GAP}?{FOUR}){{2}}{GAP}?[0-9]",
+    rf"[0-9](?:{PLAIN_GAP}[0-9]){{12,18}}",
 )
-CARDS = tuple(
-    re.compile(rf"{EDGE}(?=[0-68])(?=({form})(?![A-Za-z0-9\xe9_]|\.[0-9]))") for form in CARD_FORMS
+CARDS = tuple(re.compile(rf"{EDGE}(?=[0-68])(?=({form}){AFTER})") for form in CARD_FORMS)
+FIRST = r"(?<![0-9][-./_*\t ])(?<![0-9][ \t]{2})"
+HEAD, AMEX = "[2-68][0-9]{3}", "3[47][0-9]{2}"
+BROKEN_FORMS = (
+    rf"{HEAD}{NEXT_LINE}{FOUR}{GAP}?{FOUR}{GAP}?{FOUR}",
+    rf"{HEAD}{GAP}?{FOUR}{NEXT_LINE}{FOUR}{GAP}?{FOUR}",
+    rf"{HEAD}{GAP}?{FOUR}{GAP}?{FOUR}{NEXT_LINE}{FOUR}",
+    rf"{AMEX}{NEXT_LINE}{SIX}{GAP}?{FIVE}",
+    rf"{AMEX}{GAP}?{SIX}{NEXT_LINE}{FIVE}",
 )
+"""With one end of a line within them; `boundaries.AFTER_LINE` knows their first lines."""
+BROKEN_CARDS = tuple(re.compile(rf"{EDGE}{FIRST}(?=({form}){AFTER})") for form in BROKEN_FORMS)
+DIGITS_BEHIND = re.compile(r"[ \t]{1,2}[0-9]")
+DIGITS_BEFORE = re.compile(r"[0-9][ \t]?\r?\n[ \t]?\Z")
 # First digits, from and to, and the lengths that the issuer uses.
 ISSUERS: tuple[tuple[int, int, frozenset[int]], ...] = tuple(
     (first, last, frozenset(lengths))
@@ -98,16 +116,25 @@ def card_finder() -> Callable[[Scan], Iterator[Found]]:
     def find(scan: Scan) -> Iterator[Found]:
         if CARD_LIKE.search(scan.text) is None:
             return
-        for form in CARDS:
+        for form in (*CARDS, *BROKEN_CARDS) if "\n" in scan.text else CARDS:
             for match in form.finditer(scan.text):
                 digits = only_digits(match[1])
                 if not issued(digits) or not luhn.is_valid(digits) or len(set(digits)) == 1:
                     continue
                 if not LARGE.match(digits) and scan.said(ORDER, match.start()):
                     continue
+                if form in BROKEN_CARDS and is_in_table(scan, *match.span(1)):
+                    continue
                 yield *match.span(1), 1.0
 
     return find
+
+
+def is_in_table(scan: Scan, start: int, end: int) -> bool:
+    """Whether other digits stand behind these, or on the line before them."""
+    if DIGITS_BEHIND.match(scan.text, end):
+        return True
+    return DIGITS_BEFORE.search(scan.before(start, 5)) is not None
 
 
 LARGE = re.compile(r"4|5[1-5]|2[2-7]|3|6(?:011|2|4|5)")
@@ -117,9 +144,11 @@ ORDER = re.compile(
     r"|factura|ordine|fattura|fatura|订单|发票|注文|주문|ऑर्डर)[^0-9]{0,24}\Z",
     re.IGNORECASE,
 )
-CARD_LIKE = re.compile(rf"[0-9]{{12}}|[0-9]{{4}}{GAP}[0-9]{{4}}|[0-9]{{6}}|(?:[0-9]{GAP}){{12}}")
+CARD_LIKE = re.compile(
+    rf"[0-9]{{6}}|[0-9]{{4}}(?:{GAP}|{NEXT_LINE})[0-9]{{4}}|(?:[0-9]{PLAIN_GAP}){{12}}"
+)
 
-IBAN_HEAD = re.compile(r"(?<![A-Za-z0-9\xe9_])[A-Za-z]{2}[0-9]{2}(?=[ \t-]?[A-Za-z0-9])")
+IBAN_HEAD = re.compile(r"(?<![A-Za-z0-9\xe9])[A-Za-z]{2}[0-9]{2}(?=[ \t-]?[A-Za-z0-9])")
 
 
 def iban_finder() -> Callable[[Scan], Iterator[Found]]:
@@ -161,7 +190,7 @@ def bodies(length: int) -> re.Pattern[str]:
         BODIES[length] = re.compile(
             rf"(?:[A-Z0-9](?:[ \t-]?[A-Z0-9]){{{length - 1}}}"
             rf"|[A-Za-z0-9](?:-?[A-Za-z0-9]){{{length - 1}}}"
-            rf"|[A-Za-z]{{2}}[0-9]{{2}}(?:[ \t-]?[0-9]){{{length - 4}}})(?![A-Za-z0-9\xe9_])"
+            rf"|[A-Za-z]{{2}}[0-9]{{2}}(?:[ \t-]?[0-9]){{{length - 4}}})(?![A-Za-z0-9\xe9])"
         )
     return BODIES[length]
 

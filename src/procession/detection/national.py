@@ -17,8 +17,8 @@ __all__ = ["NATIONAL_IDS", "finder"]
 
 Found = tuple[int, int, float]
 
-LEFT = r"(?<![A-Za-z0-9\xe9_])(?<![A-Za-z0-9][.,/@#-])"
-RIGHT = r"(?![A-Za-z0-9\xe9_]|[-.,/@:][A-Za-z0-9])"
+LEFT = r"(?<![A-Za-z0-9\xe9])(?<![A-Za-z0-9][.@#-])"
+RIGHT = r"(?![A-Za-z0-9\xe9]|[-.@:][A-Za-z0-9])"
 S = r"[ \t]"
 
 

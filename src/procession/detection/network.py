@@ -15,7 +15,10 @@ __all__ = ["emails", "ip_addresses", "urls", "urls_with_credentials", "uuids"]
 
 Found = tuple[int, int, float]
 
-AT = re.compile(r"@|[(\[{]@[)\]}]|[(\[{][aA][tT][)\]}]")
+AT = re.compile(
+    r"@|[(\[{]@[)\]}]|[(\[{][aA][tT][)\]}]|%40|&(?:#0{0,4}64|#[xX]0{0,4}40|commat);|\\u0040"
+)
+"""The sign, in disguise, or as URLs, HTML and JSON have it."""
 DOT = r"(?:\.|[(\[{](?:\.|[dD][oO][tT])[)\]}])"
 LOCAL_CHARS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789\xe9._%+-'"
 LOCAL_DOT = re.compile(r"[(\[{](?:\.|[dD][oO][tT])[)\]}]\Z")
@@ -131,9 +134,12 @@ def ip_addresses(scan: Scan) -> Iterator[Found]:
                 yield *match.span(), 0.95
 
 
+MAIL_BEFORE = re.compile(r"@[A-Za-z0-9\xe9.-]+[/_-]\Z")
+
+
 def is_version(scan: Scan, start: int) -> bool:
     """Whether what stands before says that a number with dots is no address."""
-    return scan.said(VERSION_BEFORE, start)
+    return scan.said(VERSION_BEFORE, start) and not MAIL_BEFORE.search(scan.before(start))
 
 
 def is_ipv6(value: str) -> bool:

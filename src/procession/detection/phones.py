@@ -21,14 +21,19 @@ Found = tuple[int, int, float]
 DEFAULT_REGIONS = ("US", "GB", "FR", "DE", "ES", "IT", "CN", "KR", "JP", "BR", "IN")
 """Countries whose national numbers are looked for unless others are named."""
 
-LEFT = r"(?<![A-Za-z0-9\xe9_+])(?<![A-Za-z0-9][-.,/_#@])"
-RIGHT = r"(?![A-Za-z0-9\xe9_]|[-./:@,%][0-9A-Za-z])"
-GAP = r"(?:[ \t]{1,2}|[-./]|[ \t]-[ \t])"
+LOOSE_LEFT = r"(?<![A-Za-z0-9\xe9+])(?<![A-Za-z0-9][-.#@])"
+LOOSE_RIGHT = r"(?![A-Za-z0-9\xe9]|[-.:@%][0-9A-Za-z])"
+# A number may be part of a row, but is no day of a date, nor thousands, nor does it have decimals.
+LEFT = rf"{LOOSE_LEFT}(?<![0-9]/)(?!(?<=[0-9],)[0-9]{{3}}(?![0-9]))(?<!(?<![0-9])[01],)"
+RIGHT = rf"{LOOSE_RIGHT}(?!/[0-9]|,[0-9]{{1,2}}(?![0-9,;/-]))"
+GAP = r"(?:[ \t]{1,2}|[-./]|[ \t][-/][ \t])"
+MARKED_GAP = rf"(?:(?:\*\*|__)?+{GAP}(?:\*\*|__)?+)"
+NEXT_LINE = r"(?:(?:\*\*|__)?+[ \t]?\r?\n[ \t]?(?:\*\*|__)?+)"
 EXTENSION = r"(?:x[0-9]{1,6})?"
 
 ABROAD = re.compile(
-    r"(?<![A-Za-z0-9\xe9_+])(?<![0-9][-.,/])"
-    r"\(?(?:\+|00(?=\(?[1-9])|011[ -](?=[1-9]))(?=\(?[1-9])"
+    r"(?<![A-Za-z0-9\xe9+])(?<![0-9][-.])"
+    r"\(?(?:\+|(?<![0-9][,/(])(?:00(?=\(?[1-9])|011[ -](?=[1-9])))(?=\(?[1-9])"
 )
 NOT_A_PHONE = re.compile(
     r"(?:[0-9]{1,3}[.,][0-9]{4,}|[0-9]{1,2}[-./ ][0-9]{1,2}[-./ ](?:19|20)[0-9]{2}"
@@ -36,8 +41,14 @@ NOT_A_PHONE = re.compile(
     r"|(?:19|20)[0-9]{2}[01][0-9][0-3][0-9]|0?1234567890?"
     r"|[0-9]{1,3}(?:\.[0-9]{1,3}){3})\Z"
 )
-BODY = re.compile(rf"\(?[0-9](?:\)?{GAP}?\(?[0-9]){{6,17}}")
-END = re.compile(rf"{EXTENSION}{RIGHT}")
+BODY = re.compile(rf"\(?[0-9](?:\)?{MARKED_GAP}?\(?[0-9]){{6,17}}")
+BROKEN_BODY = re.compile(
+    rf"\(?[0-9](?:\)?{MARKED_GAP}?\(?[0-9]){{1,7}}+\)?{NEXT_LINE}\(?[0-9]"
+    rf"(?:\)?{MARKED_GAP}?\(?[0-9]){{1,15}}"
+)
+BODY_SIZE = 64
+END = re.compile(rf"{EXTENSION}{LOOSE_RIGHT}")
+PRICE_END = re.compile(r"/[0-9]|,[0-9]{1,2}(?![0-9,;/-])")
 GROUP_END = re.compile(r"[0-9](?![0-9])")
 REGION = re.compile(r"[A-Z]{2}\Z")
 MEANT = {
@@ -66,7 +77,8 @@ class Form(NamedTuple):
 
 def form(pattern: str, *regions: str, bare: bool = False, loose: bool = False) -> Form:
     """The form, with what may stand around it; every place is tried."""
-    whole = re.compile(f"{LEFT}(?=({pattern}{EXTENSION}){RIGHT})")
+    left, right = (LOOSE_LEFT, LOOSE_RIGHT) if loose else (LEFT, RIGHT)
+    whole = re.compile(f"{left}(?=({pattern}{EXTENSION}){right})")
     return Form(whole, frozenset(regions), bare, loose)
 
 
@@ -143,7 +155,7 @@ class PhoneFinder:
                 continue
             for match in form.pattern.finditer(scan.text):
                 start, end = match.span(1)
-                said = self._said(scan, start) if mentioned else -scan.said(AGAINST, start)
+                said = self._said(scan, start) if mentioned else self._denied(scan, start)
                 if said <= 0 and not self._may_stand(scan, start, end, form, said):
                     continue
                 confidence = self._national(match[1], form, spoken=said > 0)
@@ -153,8 +165,12 @@ class PhoneFinder:
     def _said(self, scan: Scan, start: int) -> int:
         """What the words before say: 1 that it is a phone number, -1 that it is another, or 0. The
         later word counts."""
-        spoken, denied = scan.place_of(FOR, start), scan.place_of(AGAINST, start)
+        spoken, denied = scan.place_beside(FOR, start), scan.place_beside(AGAINST, start)
         return (spoken > denied) - (spoken < denied)
+
+    def _denied(self, scan: Scan, start: int) -> int:
+        """-1 if a word before says that it is another number, or 0."""
+        return -1 if scan.place_beside(AGAINST, start) >= 0 else 0
 
     def _may_stand(self, scan: Scan, start: int, end: int, form: Form, said: int) -> bool:
         """Whether a number may be one without a word that says so."""
@@ -166,13 +182,30 @@ class PhoneFinder:
 
     def _abroad(self, scan: Scan) -> Iterator[Found]:
         for head in ABROAD.finditer(scan.text):
-            body = BODY.match(scan.text, head.end())
-            if body is None:
-                continue
-            said = self._said(scan, head.start())
-            end, confidence = self._furthest(scan.text, head, body, said)
-            if confidence and ("+" in head[0] or may_begin_with_zeros(scan, head, end, said)):
+            end, confidence = self._from(scan, head, BODY)
+            if confidence < VALID and "+" in head[0] and "\n" in scan.text:
+                over = self._from(scan, head, BROKEN_BODY)
+                if over[1] == VALID:
+                    end, confidence = over
+            if confidence:
                 yield head.start(), end, confidence
+
+    def _from(self, scan: Scan, head: re.Match[str], form: re.Pattern[str]) -> tuple[int, float]:
+        """Where the number of this form ends that begins so, and how sure it is; 0: it is none.
+
+        `00` is not meant as `+` amid other numbers, nor where words say what else it is.
+        """
+        body = form.match(scan.text, head.end(), head.end() + BODY_SIZE)
+        if body is None:
+            return 0, 0.0
+        said = self._said(scan, head.start())
+        zeros = "+" not in head[0]
+        if zeros and said <= 0 and (said or not scan.is_first(head.start())):
+            return 0, 0.0
+        end, confidence = self._furthest(scan.text, head, body, said)
+        if zeros and said <= 0 and not scan.is_last(end):
+            return 0, 0.0
+        return end, confidence
 
     def _furthest(
         self, text: str, head: re.Match[str], body: re.Match[str], said: int
@@ -182,6 +215,8 @@ class PhoneFinder:
         for end in group_ends(text, *body.span()):
             finish = END.match(text, end)
             confidence = self._foreign(head[0], text[body.start() : end], said) if finish else 0.0
+            if confidence < VALID and PRICE_END.match(text, end):
+                continue
             if finish and confidence > best[1]:
                 best = finish.end(), confidence
             if confidence == VALID:
@@ -225,12 +260,6 @@ class PhoneFinder:
             return self._plans.parse(digits, region)
         except self._plans.NumberParseException:
             return None
-
-
-def may_begin_with_zeros(scan: Scan, head: re.Match[str], end: int, said: int) -> bool:
-    """Whether `00` may be meant as `+`: not amid other numbers, nor where words say what else it
-    is."""
-    return said > 0 or (said == 0 and scan.is_alone(head.start(), end))
 
 
 def group_ends(text: str, start: int, end: int) -> list[int]:

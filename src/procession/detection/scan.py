@@ -19,6 +19,8 @@ LOOK_BEHIND = NEAR + 1
 """What has to be seen for that: one more, to tell where a word begins."""
 
 DIGIT = re.compile(r"[0-9]")
+LAST_DIGIT = re.compile(r".*[0-9]", re.DOTALL)
+LETTER = re.compile(r"[^\W\d_]")
 GROUP_BEHIND = re.compile(r"[ \t]{1,2}[0-9]")
 GROUP_BEFORE = re.compile(r"[0-9][ \t]{1,2}\Z")
 
@@ -59,11 +61,28 @@ class Scan:
         found = words.search(self._original, max(0, at - NEAR), at)
         return found.start() if found else -1
 
+    def place_beside(self, words: re.Pattern[str], index: int) -> int:
+        """The same for words that have no digit in them nor behind them."""
+        at = self.origin(index)
+        floor = max(0, at - NEAR)
+        digit = LAST_DIGIT.match(self._original, floor, at)
+        floor = digit.end() if digit else floor
+        if LETTER.search(self._original, floor, at) is None:
+            return -1
+        found = words.search(self._original, floor, at)
+        return found.start() if found else -1
+
     def is_alone(self, start: int, end: int) -> bool:
         """Whether no other group of digits stands beside these, but for a space."""
-        if GROUP_BEHIND.match(self.text, end):
-            return False
+        return self.is_last(end) and self.is_first(start)
+
+    def is_first(self, start: int) -> bool:
+        """Whether no other group of digits stands before this one."""
         return GROUP_BEFORE.search(self.before(start, 4)) is None
+
+    def is_last(self, end: int) -> bool:
+        """Whether no other group of digits stands behind the one that ends here."""
+        return GROUP_BEHIND.match(self.text, end) is None
 
     def mentions(self, words: re.Pattern[str]) -> bool:
         """Whether any of the words can stand before anything here; if not, none does."""
