@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -10,8 +11,6 @@ from msgspec import Struct
 from .regions import Found, Region
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..chunks import Chunk
     from ..hold import Piece
 

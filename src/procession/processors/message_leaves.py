@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Change = Callable[[str], str]
 
-__all__ = ["Leaf", "leaves_of", "with_leaves"]
+__all__ = ["Leaf", "changed_value", "leaves_of", "with_leaves"]
 
 
 class Leaf(Struct):
@@ -120,12 +120,12 @@ def _changed_reasoning(part: Any, change: Change) -> Any:
 def _changed_call(part: Any, change: Change, results: bool) -> Any:
     call = part.tool_invocation
     edited = copy(call)
-    edited.args = _changed_value(call.args, change)
-    edited.raw_input = _changed_value(call.raw_input, change)
+    edited.args = changed_value(call.args, change)
+    edited.raw_input = changed_value(call.raw_input, change)
     metadata = part.provider_metadata
     if results:
-        edited.result = _changed_value(call.result, change)
-        edited.error_text = _changed_value(call.error_text, change)
+        edited.result = changed_value(call.result, change)
+        edited.error_text = changed_value(call.error_text, change)
         metadata = _changed_output(metadata, change)
     fields = ("args", "raw_input", "result", "error_text")
     same = all(getattr(edited, name) is getattr(call, name) for name in fields)
@@ -148,7 +148,7 @@ def _changed_output(metadata: Any, change: Change) -> Any:
         made: Any = [_changed_content(entry, change) for entry in entries]
         made = entries if made == entries else made
     else:
-        made = _changed_value(value, change)
+        made = changed_value(value, change)
     if made is value:
         return metadata
     return {**metadata, "mastra": {**own, "modelOutput": {**shaped, "value": made}}}
@@ -166,7 +166,7 @@ def _changed_content(entry: Any, change: Change) -> Any:
     return {**shaped, "text": change(text)} if isinstance(text, str) and text else shaped
 
 
-def _changed_value(value: Any, change: Change) -> Any:
+def changed_value(value: Any, change: Change) -> Any:
     """JSON data with its texts, keys and numbers changed; a changed number becomes a text.
 
     What stays the same comes back as the object it was.
@@ -180,7 +180,7 @@ def _changed_value(value: Any, change: Change) -> Any:
         return value if changed == text else changed
     if kind is dict:
         made: Any = {
-            _same(key, change(key)) if isinstance(key, str) and key else key: _changed_value(
+            _same(key, change(key)) if isinstance(key, str) and key else key: changed_value(
                 entry, change
             )
             for key, entry in value.items()
@@ -191,7 +191,7 @@ def _changed_value(value: Any, change: Change) -> Any:
         )
         return value if same and len(made) == len(value) else made
     if kind is list:
-        made = [_changed_value(entry, change) for entry in value]
+        made = [changed_value(entry, change) for entry in value]
         same = all(new is old for new, old in zip(made, value, strict=True))
         return value if same else made
     return value

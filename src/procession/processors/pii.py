@@ -79,6 +79,7 @@ class PIIDetector(TextGuard[Finding]):
     - `buffer_size`: in a stream, text is judged sentence by sentence, after so many characters at
       the latest (B-131).
     - `on_detection`: called with a `PIIDetectionEvent`, plain or async (B-127).
+    - `tool_results`: look, locally, at what tools give, raise and write in the running request.
     - `regions`: the countries whose national phone numbers are looked for, as two-letter codes.
     - `error_strategy`, `instructions`, `last_message_only`, `provider_options`,
       `structured_output_options`: as for all judges (B-020 to B-025).
@@ -105,6 +106,7 @@ class PIIDetector(TextGuard[Finding]):
         error_strategy: Literal["warn", "strict"] = "warn",
         instructions: str | None = None,
         last_message_only: bool = False,
+        tool_results: bool = False,
         provider_options: Mapping[str, Any] | None = None,
         structured_output_options: Mapping[str, Any] | None = None,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
@@ -113,6 +115,7 @@ class PIIDetector(TextGuard[Finding]):
         super().__init__(
             strategy=one_of(_OWNER, "strategy", strategy, _STRATEGIES),
             last_message_only=flag(_OWNER, "last_message_only", last_message_only),
+            tool_results=flag(_OWNER, "tool_results", tool_results),
             on_violation=on_violation,
             policy=policy,
         )

@@ -24,6 +24,7 @@ from .judged_messages import GAP, is_remembered
 from .message_leaves import leaves_of, with_leaves
 from .option_checks import callback, flag, names, number, one_of, text_or_none
 from .sightings import Place
+from .tool_outcomes import TOOL_RESULT, current_result, replace_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +41,7 @@ _log = logging.getLogger("procession")
 
 _OWNER = "PromptInjectionDetector"
 _STRATEGIES = ("block", "warn", "filter", "rewrite")
-INPUT, TOOL_RESULT = "process_input", "process_tool_result"
+INPUT = "process_input"
 
 
 class PromptInjectionDetector(BuiltIn):
@@ -171,7 +172,7 @@ class PromptInjectionDetector(BuiltIn):
         return done(self._tool_result(args))
 
     def _tool_result(self, args: Any) -> Work[None]:
-        value = _current(args)
+        value = current_result(args)
         texts = list(texts_in(value))
         if not any(text.strip() for text in texts):
             return
@@ -190,7 +191,7 @@ class PromptInjectionDetector(BuiltIn):
         elif self.strategy == "rewrite" and self._counts(result.judged or {}):
             made = self._trusted(result.rewritten_content) or GONE
         if made is not value:
-            _replace(args, made)
+            replace_result(args, made)
 
     # ── the verdict ────────────────────────────────────────────────────────────────────────────
 
@@ -274,25 +275,3 @@ def _types(given: Any, model: Any) -> tuple[str, ...]:
                 f"{_OWNER}: detection_types: {kind!r} takes judgement, so model cannot be False"
             )
     return chosen
-
-
-def _invocation(args: Any) -> Any:
-    for message in reversed(args.messages):
-        for part in reversed(message.content.parts):
-            if part.type == "tool-invocation":
-                if part.tool_invocation.tool_call_id == args.tool_call_id:
-                    return part.tool_invocation
-    return None
-
-
-def _current(args: Any) -> Any:
-    """The result as processors before this one have left it (R-146)."""
-    call = _invocation(args)
-    return args.result if call is None or call.state != "result" else call.result
-
-
-def _replace(args: Any, value: Any) -> None:
-    """Put another result in its place, for all who come after (R-148)."""
-    call = {"toolCallId": args.tool_call_id, "toolName": args.tool_name, "args": args.args}
-    outcome = {**call, "state": "result", "result": value}
-    args.message_list.update_tool_invocation({"type": "tool-invocation", "toolInvocation": outcome})

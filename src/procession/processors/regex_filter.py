@@ -43,6 +43,7 @@ class RegexFilterProcessor(TextGuard[Hit]):
     - `strategy`: `"block"` aborts and asks for no retry, `"redact"` replaces, `"warn"` reports.
     - `phase`: `"input"`, `"output"` or `"all"`; the hooks of the other side do nothing (B-238).
     - `last_message_only`: look at the last message of a request, and of the answer, only (B-023).
+    - `tool_results`: look at what tools give, raise and write in the running request, too.
     - `include_redacted_values`: whether `on_violation` is told what was replaced.
     - `stream_carryover_size`: of a rule whose matches have no longest one, so many characters that
       are not yet a match are held back at most; rules with a longest match need no limit (B-236).
@@ -63,6 +64,7 @@ class RegexFilterProcessor(TextGuard[Hit]):
         strategy: Literal["block", "redact", "warn"] = "block",
         phase: Literal["input", "output", "all"] = "all",
         last_message_only: bool = False,
+        tool_results: bool = False,
         include_redacted_values: bool = False,
         stream_carryover_size: int = 128,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
@@ -74,6 +76,7 @@ class RegexFilterProcessor(TextGuard[Hit]):
             strategy=one_of(_OWNER, "strategy", strategy, ("block", "redact", "warn")),
             phases=phases,
             last_message_only=flag(_OWNER, "last_message_only", last_message_only),
+            tool_results=_results(tool_results, phases),
             on_violation=on_violation,
             policy=policy,
         )
@@ -121,10 +124,12 @@ class RegexFilterProcessor(TextGuard[Hit]):
 
     def block_metadata(self, place: Place, sightings: Sequence[Sighting[Hit]]) -> dict[str, Any]:
         """Which rule matched, and where; never what (B-234)."""
+        where = {} if place.tool_call_id is None else place.named()
         return {
             "processor_id": self.id,
             "matches": _matches(sightings),
             "strategy": "block",
+            **where,
         }
 
     def detail(self, place: Place, sightings: Sequence[Sighting[Hit]]) -> dict[str, Any]:
@@ -155,6 +160,15 @@ class RegexFilterProcessor(TextGuard[Hit]):
         if self.include_redacted_values:
             told["value"] = text
         return told
+
+
+def _results(given: Any, phases: tuple[str, ...]) -> bool:
+    wanted = flag(_OWNER, "tool_results", given)
+    if wanted and STREAM not in phases:
+        raise OptionError(
+            f"{_OWNER}: tool_results is for the output side: phase must be 'output' or 'all'"
+        )
+    return wanted
 
 
 def _hits(sightings: Sequence[Sighting[Hit]]) -> list[Hit]:

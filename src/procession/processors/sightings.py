@@ -27,6 +27,10 @@ class Place(Struct, frozen=True):
     is_remembered: bool = False
     """Whether it was stored before this request, so that to refuse this one would mend nothing."""
 
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    """Of what tools have given, raised or written."""
+
     def named(self) -> dict[str, Any]:
         """The keys of a violation's detail that say so."""
         named: dict[str, Any] = {"phase": self.phase}
@@ -34,6 +38,10 @@ class Place(Struct, frozen=True):
             named["message_id"] = self.message_id
         if self.part_index is not None:
             named["part_index"] = self.part_index
+        if self.tool_name is not None:
+            named["tool_name"] = self.tool_name
+        if self.tool_call_id is not None:
+            named["tool_call_id"] = self.tool_call_id
         return named
 
 

@@ -21,6 +21,7 @@ from .let_through import LetThrough
 from .message_leaves import leaves_of, with_leaves
 from .regions import Found, Region, merged, replaced
 from .sightings import Outcome, Place, Sighting
+from .tool_outcomes import ToolOutcomes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -59,13 +60,19 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         strategy: str,
         phases: tuple[str, ...] = (INPUT, STREAM, RESULT),
         last_message_only: bool = False,
+        tool_results: bool = False,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
         policy: Policy | None = None,
     ) -> None:
         super().__init__(on_violation=on_violation, policy=policy)
         self.strategy = strategy
         self.last_message_only = last_message_only
+        self.tool_results = tool_results
         self._phases = phases
+        self._tools = ToolOutcomes(self)
+        if tool_results:  # the engine looks for what an object has: without the option, nothing
+            self.process_tool_result = self._tools.process_tool_result
+            self.process_data_parts = True
 
     # ── what a guard says ──────────────────────────────────────────────────────────────────────
 
@@ -200,11 +207,17 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
     def _tell(self, abort: _Abort, place: Place, seen: Sequence[Sighting[F]]) -> Work[None]:
         if self.strategy_at(place) == "block":
             abort(self.reason(seen), metadata=self.block_metadata(place, seen))
-        waiting = self._report(place, seen)
+        waiting = self.reported(place, seen)
         if waiting is not None:
             yield waiting
 
-    def _report(self, place: Place, seen: Sequence[Sighting[F]]) -> Awaitable[None] | None:
+    def verdict(self, place: Place, seen: Sequence[Sighting[F]]) -> TripWire:
+        """The abort that a block is, for those that cannot raise it themselves."""
+        metadata = self.block_metadata(place, seen)
+        return TripWire(self.reason(seen), metadata=metadata, processor_id=self.id)
+
+    def reported(self, place: Place, seen: Sequence[Sighting[F]]) -> Awaitable[None] | None:
+        """Tell of what was found and let go on; what is to be waited for."""
         reason = self.reason(seen)
         if self.strategy == "warn":
             _log.warning("%s, in %s: %s", self.id, place.phase, reason)
@@ -218,16 +231,19 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         if STREAM not in self._phases:
             return args.part
         piece = args.piece
-        if piece is None:
-            return self._passed_by(args.part, args.state)
-        lane = self.let_through(args.state).lane(piece)
-        found = self.find(piece.before + piece.text, len(piece.before))
-        outcome = self.weighed(piece, lane, found)
         part: Chunk | None = args.part
+        if piece is None:
+            if not self._tools.looks_at(args.part):
+                return self._passed_by(args.part, args.state)
+            part, outcome = self._tools.passed(args.part, args.message_list)
+        else:
+            lane = self.let_through(args.state).lane(piece)
+            found = self.find(piece.before + piece.text, len(piece.before))
+            outcome = self.weighed(piece, lane, found)
+            if outcome is not None and outcome.text != piece.text:
+                part = args.with_text(outcome.text) if outcome.keeps_place else None
         if outcome is None:
             return part
-        if outcome.text != piece.text:
-            part = args.with_text(outcome.text) if outcome.keeps_place else None
         if outcome.waits:
             return outcome.after(part)
         if outcome.wire is not None:
@@ -246,13 +262,12 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         waits = [] if lane.is_known else [self.noticed(Place(STREAM), [seen])]
         if self.strategy == "block":
             first = [Sighting(seen.text, seen.regions[:1], offset)]
-            metadata = self.block_metadata(Place(STREAM), first)
-            wire = TripWire(self.reason(first), metadata=metadata, processor_id=self.id)
+            wire = self.verdict(Place(STREAM), first)
             before = self.harmless(piece, seen.regions)
             return Outcome(before, bool(before), [wait for wait in waits if wait], wire)
         text = self._let_through(piece, seen, lane)
         if not lane.is_known:
-            waits.append(self._report(Place(STREAM), [seen]))
+            waits.append(self.reported(Place(STREAM), [seen]))
         return Outcome(text, bool(text), [wait for wait in waits if wait])
 
     def harmless(self, piece: Piece, regions: Sequence[Region[F]]) -> str:
