@@ -220,6 +220,37 @@ def test_presets(preset: Any, text: str, expected: str) -> None:
     assert redacted(text, presets=[preset]) == expected
 
 
+CARDS = ("4111111111111111", "5500005555555559")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (" ".join(CARDS), "[CREDIT_CARD] [CREDIT_CARD]"),
+        (",".join(CARDS), "[CREDIT_CARD],[CREDIT_CARD]"),
+        ("_".join(CARDS), "[CREDIT_CARD]"),
+        ("".join(CARDS), "[PHONE]"),
+        ("4111 1111 1111 1111 5500 0055 5555 5559", "[CREDIT_CARD] [CREDIT_CARD]"),
+        (f"card_number_{CARDS[0]}", "card_number[CREDIT_CARD]"),
+        (f"x{CARDS[0]}", f"x{CARDS[0]}"),
+        ("212-555-0123 212-555-0124", "[PHONE] [PHONE]"),
+        ("+49 30 901820 4111111111111111", "[PHONE] [CREDIT_CARD]"),
+        ("123-45-6789 234-56-7890", "[SSN] [SSN]"),
+        ("1234567890123456", "[PHONE]"),
+        ("1" * 41, "1" * 41),
+        ("DE89370400440532013000", "[IBAN]"),
+        ("to DE89 3704 0044 0532 0130 00.", "to [IBAN]."),
+        ("FR14 2004 1010 0505 0001 3M02 606", "[IBAN]"),
+        ("GB82 WEST 1234 5698 7654 32", "[IBAN]"),
+        ("DK5000400440116243", "[IBAN]"),
+        ("AB12 3456 7890, UK20 GOOD NEWS", "AB12 3456 7890, UK20 GOOD NEWS"),
+    ],
+)
+def test_numbers_are_taken_whole_or_not_at_all(text: str, expected: str) -> None:
+    """B-231, B-233: of no number a part is left, whatever stands beside it."""
+    assert redacted(text, presets=["pii"]) == expected
+
+
 def test_presets_and_rules_add_up() -> None:
     """B-230: what is found is what any of them finds."""
     found = redacted("joe@example.com id-1", RegexRule("id", r"id-\d"), presets=["pii", "urls"])
