@@ -15,6 +15,7 @@ from .option_checks import callback, flag, one_of, text_or_none
 from .pii_found import Finding
 from .pii_verdict import in_parts
 from .regex_rules import RegexRule, RuleSet, compiled
+from .regions import merged
 from .scrubber_verdict import accepted, disclosures, schema_of, task_of
 from .sightings import Place, Sighting
 from .text_guard import LANES, RESULT, STREAM, TextGuard
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ..policy import Policy
     from ..processor import ProcessorViolation
     from .in_turn import Work
-    from .let_through import Span
+    from .let_through import Passed, Span
     from .message_leaves import Leaf
     from .regex_rules import CompiledRule
     from .regions import Region
@@ -136,7 +137,7 @@ class SystemPromptScrubber(TextGuard[Finding]):
             [
                 one
                 for one in self.find(leaf.text)
-                if not any(a <= one.end and one.start <= b for a, b in settled.get(leaf.text, ()))
+                if not any(a <= one.end and one.start <= b for a, b in _spans(settled, leaf))
             ]
             for leaf in leaves
         ]
@@ -147,7 +148,7 @@ class SystemPromptScrubber(TextGuard[Finding]):
         judged = yield self._judgement(args, place, text)
         sizes = [len(leaves[number].text) for number in said]
         for number, more in zip(said, in_parts(judged or (), sizes, len(GAP)), strict=True):
-            spans = settled.get(leaves[number].text, ())
+            spans = _spans(settled, leaves[number])
             found[number] += [one for one in more if not _is_within(one, spans)]
         return cast("list[Sequence[Finding]]", found)
 
@@ -161,14 +162,19 @@ class SystemPromptScrubber(TextGuard[Finding]):
         return None if verdict is None else disclosures(verdict, text)
 
     def _message(
-        self, args: Any, message: Message, phase: str, settled: Mapping[str, Sequence[Span]]
+        self, args: Any, message: Message, phase: str, settled: Mapping[str, Passed]
     ) -> Work[Message | None]:
         if message.role != "assistant":  # B-196
             return message
-        # The judge sees more in the whole than it saw in the pieces; only reports are not repeated.
-        if self.strategy != "warn":
-            settled = {}
         return (yield from super()._message(args, message, phase, settled))
+
+    def unsettled(
+        self, leaf: Leaf, found: Sequence[Finding], passed: Passed | None
+    ) -> list[Region[Finding]]:
+        """What is left to do about a text. The judge sees more in the whole than it saw in the
+        pieces; only reports are not repeated."""
+        regions = merged(found)
+        return regions if passed is None or self.strategy != "warn" else passed.unsettled(regions)
 
     # ── the stream ─────────────────────────────────────────────────────────────────────────────
 
@@ -260,6 +266,12 @@ def _behind(found: Iterable[Finding], context: int, before: int) -> list[Finding
         for one in found
         if one.end > context
     ]
+
+
+def _spans(settled: Mapping[str, Passed], leaf: Leaf) -> Sequence[Span]:
+    """Where in a text the stream has dealt with something."""
+    passed = settled.get(leaf.text)
+    return () if passed is None else passed.settled
 
 
 def _is_within(one: Finding, spans: Sequence[Span]) -> bool:
