@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from procession import Breaker, ConfigurationError, InputError, OptionError, Policy
+from procession.detection import LocalDetector
 from procession.hold import Literals, Pattern, Unit
 from procession.processors import (
     BatchPartsProcessor,
@@ -133,6 +134,16 @@ MISNAMED: dict[str, tuple[Callable[..., object], dict[str, Any], str]] = {
         "RegexRule has no option 'replace'; did you mean 'replacement'?",
     ),
     "a unit": (Unit, {"name": "sentence", "sized": 1}, "Unit has no option 'sized'; there are "),
+    "a pattern": (
+        Pattern,
+        {"source": "a", "carry": 1},
+        "Pattern has no option 'carry'; did you mean 'carryover'?",
+    ),
+    "a detector": (
+        LocalDetector,
+        {"type": ["email"]},
+        "LocalDetector has no option 'type'; did you mean 'types'?",
+    ),
     "a price": (
         ModelPrice,
         {"input": 1, "out": 2},

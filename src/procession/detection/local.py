@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ..keywords import TakesOptions
 from .boundaries import (
     LONG,
     PROSE,
@@ -40,7 +41,7 @@ TABLE = 256
 but a few times."""
 
 
-class LocalDetector:
+class LocalDetector(TakesOptions):
     """Finds values of the given types; a watch that says how far a stream may be let go.
 
     `types` are ids of `LOCAL_TYPES` or names of `GROUPS`; without, it is all of them. `regions` are

@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, OptionError
+from ..keywords import TakesOptions
 from .syntax import parsed
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _UNKNOWN = re.compile(r"\(\?<?[=!]|\(\?P=|\\[1-9]|\\k")
 Span = tuple[int, int]
 
 
-class Pattern:
+class Pattern(TakesOptions):
     """A regular expression that is looked for: `Pattern(r"\\d{16}")`.
 
     It is run by RE2, in time that grows with the text and no faster, whatever the expression: it
