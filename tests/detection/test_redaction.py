@@ -85,3 +85,21 @@ def test_every_type_can_be_masked(type_id: str, value: str) -> None:
     """Whatever the value is; a mask shows at most what B-126 says."""
     for method in METHODS:
         assert isinstance(redacted(type_id, value, method), str)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "4111111111111111,5500005555555559",
+        "4111 1111 1111 1111/0033 1 42 68 53 00",
+        "joe@example.com(415) 555-2671",
+        "DE89370400440532013000:390.533.447-05:joe@example.com",
+        "password: hunter2hunter2",
+    ],
+)
+def test_what_was_redacted_shows_nothing_new(method: Method, text: str) -> None:
+    """G-B: what a neighbour hides is found with it."""
+    detector = LocalDetector()
+    once = with_redactions(text, detector.find(text), method)
+    assert detector.find(once) == []

@@ -36,6 +36,8 @@ __all__ = ["LocalDetector"]
 DULL = re.compile(rf"""(?!\S{{20}})["'(]*+(?:{WORD}++(?:['-]{WORD}++)*+)?[.,;:!?)"']*+\Z""")
 MOST = 40
 """No kind asks for more characters or digits than these."""
+LEFT = 3
+"""No value is shorter: with fewer characters beside what was found there is no more to find."""
 TABLE = 256
 """Characters of a table of numbers that are held before any is let go, so that each is looked at
 but a few times."""
@@ -95,14 +97,23 @@ class LocalDetector(TakesOptions):
             for at, to in islands(seen.text[start:end]):
                 yield from self._look(Scan(text, seen, base, start + at, start + to), start + at)
 
-    def _look(self, scan: Scan, offset: int) -> Iterator[Hit]:
-        """What the kinds find that a text of this length and with so many digits can hold."""
+    def _look(self, scan: Scan, offset: int, again: int = 2) -> Iterator[Hit]:
+        """What the kinds find that a text of this length and with so many digits can hold; then
+        what they find when that is gone: it would be found when the text is looked at again."""
         size = min(len(scan.text), MOST), min(scan.digits, MOST)
         if size not in self._fitting:
             self._fitting[size] = [kind for kind in self._kinds if kind.fits(*size)]
-        for kind in self._fitting[size]:
-            for at, to, confidence in kind.find(scan):
-                yield Hit(offset + at, offset + to, confidence, kind.rank, kind.type)
+        hits = [
+            Hit(at, to, confidence, kind.rank, kind.type)
+            for kind in self._fitting[size]
+            for at, to, confidence in kind.find(scan)
+        ]
+        for hit in hits:
+            yield hit._replace(start=offset + hit.start, end=offset + hit.end)
+        if again and hits:
+            found = merged(hits)
+            if len(scan.text) - sum(region.end - region.start for region in found) >= LEFT:
+                yield from self._look(scan.without(found), offset, again - 1)
 
     def release(self, text: str, start: int, limit: int) -> int:
         """The furthest place up to `limit` that no value crosses, nor one that is still to come.

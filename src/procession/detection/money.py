@@ -49,7 +49,7 @@ BROKEN_FORMS = (
 """With one end of a line within them; `boundaries.AFTER_LINE` knows their first lines."""
 BROKEN_CARDS = tuple(re.compile(rf"{EDGE}{FIRST}(?=({form}){AFTER})") for form in BROKEN_FORMS)
 DIGITS_BEHIND = re.compile(r"[ \t]{1,2}[0-9]")
-DIGITS_BEFORE = re.compile(r"[0-9][ \t]?\r?\n[ \t]?\Z")
+DIGITS_BEFORE = re.compile(r"[0-9](?:[ \t]{1,2}|[-./_*]|[ \t]?\r?\n[ \t]?)\Z")
 # First digits, from and to, and the lengths that the issuer uses.
 ISSUERS: tuple[tuple[int, int, frozenset[int]], ...] = tuple(
     (first, last, frozenset(lengths))

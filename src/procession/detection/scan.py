@@ -6,10 +6,13 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from .folding import fold
+from .folding import BREAK, fold
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .folding import View
+    from .found import Region
 
 __all__ = ["LOOK_BEHIND", "Scan"]
 
@@ -41,6 +44,18 @@ class Scan:
         self._view = view
         self._base = base  # where the view begins in the original
         self._offset = start  # where this stretch begins in the view
+
+    def without(self, regions: Iterable[Region]) -> Scan:
+        """The same with breaks in the place of what was found already."""
+        rest = Scan(self._original, self._view, self._base, self._offset, self._offset)
+        parts: list[str] = []
+        done = 0
+        for start, end, _ in regions:
+            parts += (self.text[done:start], BREAK * (end - start))
+            done = end
+        rest.text = "".join((*parts, self.text[done:]))
+        rest.digits = len(DIGIT.findall(rest.text))
+        return rest
 
     def origin(self, index: int) -> int:
         """The offset in the original of the folded character `index`."""

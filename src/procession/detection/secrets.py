@@ -153,7 +153,7 @@ def assigned_secrets(scan: Scan) -> Iterator[Found]:
         start, value = match.start(), match[1]
         if scan.text[match.end(1) : match.end(1) + 1] not in QUOTES:
             value = value.rstrip(".,;:!?")
-        if not MIXED.match(value) or len(value) < 8 or "://" in value:
+        if not MIXED.match(value) or len(value) < 8 or "://" in value or "*****" in value:
             continue
         before = scan.before(start)
         if SIGN_BEFORE.search(before) and ASSIGNED.search(before):
