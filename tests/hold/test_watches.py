@@ -96,6 +96,33 @@ def test_what_is_no_match_yet_is_bounded_and_what_is_one_is_not() -> None:
     assert mail.release(complete + " x", 0, len(complete) + 2) == len(complete) + 1
 
 
+@pytest.mark.parametrize("source", [r"k=\S+", r"k=\w+(?:=\w+)?", r"k=\S+|q[^!]*!"])
+def test_a_match_that_grows_is_held_back_however_long_it_is(source: str) -> None:
+    """B-236: also where nothing within the last `carryover` characters can begin another one."""
+    watch = Pattern(source)
+    for before in ("", "x k=1 q ", "é "):
+        text = before + "k=" + "a" * 400
+        assert watch.release(text, len(before), len(text)) == len(before)
+        ended = text + " x"
+        assert watch.release(ended, len(before), len(ended)) > len(text)
+
+
+DOTTED = "\u0130"  # the one letter whose lower case is two characters
+
+
+def test_a_letter_whose_lower_case_is_longer() -> None:
+    """It is what its lower case is, at the indices of the text that was given."""
+    for given, wide in ((f"x{DOTTED}y", "xi\u0307y"), (DOTTED, "i\u0307")):
+        for watch in (Literals(given, ignore_case=True), Literals(wide, ignore_case=True)):
+            for seen in (given, wide, wide.upper()):
+                found = [match.span() for match in watch.finditer(f"-{seen}-")]
+                assert found == [(1, 1 + len(seen))]
+                for size in range(1, len(seen)):
+                    assert watch.release(f"-{seen[:size]}", 0, size + 1) == 1
+        assert Literals(given).release("xi", 0, 2) == 2
+    assert not list(Literals("xi", ignore_case=True).finditer(f"x{DOTTED}"))
+
+
 def test_watches_are_watches() -> None:
     """Ours satisfy the protocol; users' objects do, with the two names."""
     assert isinstance(Literals("a"), Watch)

@@ -11,6 +11,10 @@ from ..keywords import TakesOptions
 
 __all__ = ["Literals"]
 
+_DOTTED = "\u0130"
+"""The one character whose lower case is two."""
+_WIDE = _DOTTED.lower()
+
 
 class Literals(TakesOptions):
     """One text or several that are looked for as they are: `Literals("secret", "token")`.
@@ -25,11 +29,13 @@ class Literals(TakesOptions):
     def __init__(self, *texts: str | Iterable[str], ignore_case: bool = False) -> None:
         found = _texts(texts)
         self.ignore_case = ignore_case
-        self.texts = tuple(dict.fromkeys(_folded(text) for text in found) if ignore_case else found)
+        self.texts = tuple(dict.fromkeys(map(_lower, found)) if ignore_case else found)
         """What is looked for; in lower case with `ignore_case`."""
         self._starts = frozenset(text[:k] for text in self.texts for k in range(1, len(text)))
         self._lengths = _lengths_by_last(self._starts)
-        self._regex = re.compile(_alternation(self.texts))
+        self._widens = ignore_case and any(_WIDE in text for text in self.texts)
+        self._longest = max(map(len, self.texts))
+        self._regex = re.compile(_alternation(self.texts, widens=self._widens))
 
     def __repr__(self) -> str:
         return f"Literals({len(self.texts)} texts)"  # the texts may be what must not be shown
@@ -37,7 +43,8 @@ class Literals(TakesOptions):
     def finditer(self, text: str, start: int = 0) -> Iterator[re.Match[str]]:
         """The matches from `start` on, left to right, the longest one where several begin.
 
-        With `ignore_case` the matches are those of the text in lower case: same indices.
+        With `ignore_case` the matches are those of the text in lower case, at the indices that they
+        have in the text.
         """
         return self._regex.finditer(_folded(text) if self.ignore_case else text, start)
 
@@ -45,12 +52,8 @@ class Literals(TakesOptions):
         """See `Watch.release`."""
         if self.ignore_case:
             text = _folded(text)
-        size = live = len(text)
-        if size > start:
-            for length in self._lengths.get(text[-1], ()):
-                if size - length >= start and text[size - length :] in self._starts:
-                    live = size - length
-                    break
+        size = len(text)
+        live = self._begun(text, start)
         if live == size == limit:
             return limit
         position = start
@@ -67,7 +70,11 @@ class Literals(TakesOptions):
     def _begun(self, text: str, start: int) -> int:
         """The first index from which on the text is the beginning of a literal."""
         size = len(text)
-        if size > start:
+        if self._widens and _DOTTED in text:
+            for begin in range(max(start, size - self._longest), size):
+                if text[begin:].replace(_DOTTED, _WIDE) in self._starts:
+                    return begin
+        elif size > start:
             for length in self._lengths.get(text[-1], ()):
                 if size - length >= start and text[size - length :] in self._starts:
                     return size - length
@@ -87,11 +94,17 @@ def _texts(given: tuple[Any, ...]) -> tuple[str, ...]:
 
 
 def _folded(text: str) -> str:
-    """The text in lower case, character by character: indices stay what they are."""
+    """The text in lower case, character by character: indices stay what they are, for the one
+    character whose lower case is longer is left alone.
+    """
     lower = text.lower()
     if len(lower) == len(text) and text.isascii():
         return lower
     return "".join([low if len(low := c.lower()) == 1 else c for c in text])
+
+
+def _lower(text: str) -> str:
+    return _folded(text).replace(_DOTTED, _WIDE)
 
 
 def _lengths_by_last(starts: Iterable[str]) -> dict[str, tuple[int, ...]]:
@@ -102,10 +115,21 @@ def _lengths_by_last(starts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     return {last: tuple(sorted(lengths, reverse=True)) for last, lengths in found.items()}
 
 
-def _alternation(texts: Iterable[str]) -> str:
-    """One expression for all, grouped by first character so that most are never tried."""
+def _alternation(texts: Iterable[str], *, widens: bool) -> str:
+    """One expression for all, grouped by first character so that most are never tried.
+
+    `widens`: what a character becomes whose lower case is longer may be that character as well.
+    """
     by_first: dict[str, list[str]] = {}
     for text in sorted(texts, key=len, reverse=True):
-        by_first.setdefault(text[0], []).append(re.escape(text[1:]))
+        by_first.setdefault(text[0], []).append(_either(text[1:], widens=widens))
+        if widens and text.startswith(_WIDE):
+            rest = _either(text[len(_WIDE) :], widens=widens)
+            by_first.setdefault(_DOTTED, []).append(rest)
     groups = (f"{re.escape(first)}(?:{'|'.join(rest)})" for first, rest in by_first.items())
     return "|".join(groups)
+
+
+def _either(text: str, *, widens: bool) -> str:
+    escaped = re.escape(text)
+    return escaped.replace(_WIDE, f"(?:{_WIDE}|{_DOTTED})") if widens else escaped

@@ -119,7 +119,8 @@ class Pattern(TakesOptions):
             window = max(start, size - self._window)
         live = self._first_begun(data, window)
         found = limit
-        if live < size or limit < size:
+        # Of unbounded ones, a match that still grows may have begun before the window.
+        if live < size or limit < size or (not self._is_bounded and window > start):
             found = self._between(data, start, limit, window, live)
         if self._looks_ahead and found < size:
             found = self._cleanly(data, start, found)
@@ -134,10 +135,11 @@ class Pattern(TakesOptions):
         size = len(data)
         if live <= start:
             return start
+        growing = start if self._is_bounded or window <= start else self._first_begun(data, start)
         for begin, end in self._matches(data, start, size):
             if begin >= live or begin >= limit:
                 break
-            if end > limit or (begin < window and self._grows(data, begin)):
+            if end > limit or (growing <= begin < window and self._grows(data, begin)):
                 return begin
             if end > live:  # what seemed to begin is the inside of a match that is complete
                 live = self._first_begun(data, max(window, end))
