@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from procession.hold import Literals, Pattern, Unit
 from procession.hold.lane import Lane
+from procession.processors import RegexFilterProcessor
 from tests.hold.kit import (
     RULES,
     WORDS,
@@ -25,7 +26,7 @@ from tests.hold.kit import (
     redacted,
     woven,
 )
-from tests.laws.kit import run_async, said
+from tests.laws.kit import METADATA, PlayedModel, agent_with, end, run_async, said
 
 texts = st.lists(st.sampled_from(WORDS), max_size=7).map("".join)
 places = st.lists(st.integers(0, 60), max_size=12)
@@ -88,6 +89,68 @@ def _redacted_value(value: Any, watches: Any) -> Any:
         text = redacted(str(value), watches)
         return value if text == str(value) else text
     return redacted(value, watches)
+
+
+GROWING = [
+    (r"k=\S+", "a k=" + "v" * 200 + " and k=" + "é" * 150 + " b"),
+    (r"[a-z]+@[a-z]+(?:\.[a-z]+)*", "to bob@" + "home." * 60 + "com or x"),
+]
+
+
+@pytest.mark.parametrize(("source", "text"), GROWING)
+@given(places=st.lists(st.integers(0, 400), max_size=40))
+@settings(max_examples=15, deadline=None)
+def test_matches_longer_than_the_carryover(source: str, text: str, places: list[int]) -> None:
+    """B-236, law 3: what is a match, and grows, is one match for every cutting."""
+    watches = [Pattern(source)]
+    for pieces in (list(text), pieces_at(text, places)):
+        assert run_async(delivered(pieces, guard(watches))) == redacted(text, watches)
+
+
+@pytest.mark.parametrize("preset", ["secrets", "urls"])
+@pytest.mark.parametrize("size", [1, 4, 50])
+async def test_long_secrets_and_addresses(preset: Any, size: int) -> None:
+    """The presets' own: nothing of a long one is out, whatever the pieces are."""
+    secrets = ["Bearer eyJhbGciOiJIUzI1NiJ9." + "A1b2" * 50, "sk-proj-" + "a1B2" * 60]
+    texts = secrets if preset == "secrets" else ["https://a.example/" + "a" * 130 + "?token=abc"]
+    for text in texts:
+        hide = RegexFilterProcessor(presets=[preset], strategy="redact")
+        found = await delivered([text[i : i + size] for i in range(0, len(text), size)], hide)
+        assert found == {"B": "[BEARER_TOKEN]", "s": "[API_KEY]", "h": "[URL]"}[text[0]]
+
+
+ODD: list[Any] = [
+    ("text-start", ""), ("text-end", ""), ("text-delta", "sec"), ("text-delta", "ret"),
+    ("text-delta", "x secret"), ("finish", ""),
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(ODD), max_size=9), st.sampled_from(["literals", "steps", "parts"]))
+@settings(max_examples=150, deadline=None)
+def test_lanes_are_the_blocks_that_are_stored(parts: list[Any], rule: str) -> None:
+    """R-310: ids used again, blocks that begin twice, text behind an end or behind `finish`."""
+    watches = [Literals("secret"), *([] if rule == "literals" else RULES[rule][:1])]
+    sent = [
+        end() if kind == "finish" else {"type": kind, "id": "t1", **({"delta": t} if t else {})}
+        for kind, t in parts
+    ]
+    model = PlayedModel([[METADATA, *sent]], (1,))
+
+    async def played() -> tuple[str, list[str], str]:
+        agent = agent_with(model, input_processors=[], output_processors=[guard(watches)])
+        run = await agent.stream("go", max_steps=1)
+        shown = lane_texts([chunk async for chunk in run])
+        stored = [
+            part.text
+            for message in run.message_list.response_messages()
+            for part in message.content.parts
+            if part.type == "text"
+        ]
+        return shown.get("text-delta:t1", ""), stored, await run.text
+
+    shown, stored, text = run_async(played())
+    assert shown == "".join(stored) == text
+    assert not any("secret" in block for block in stored)
 
 
 CHAINS = [

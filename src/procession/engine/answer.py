@@ -153,7 +153,7 @@ class Answer:
     def _block(self, kind: str, payload: Any) -> _Block:
         key = (kind, payload.id)
         block = self._open.get(key)
-        if block is None:
+        if block is None or block.ended:  # the id is used again: another block, another part
             part = TextPart(text="") if kind == "text" else ReasoningPart()
             if payload.provider_metadata is not UNSET:
                 part.provider_metadata = clean_kept(payload.provider_metadata)
@@ -171,17 +171,23 @@ class Answer:
 
     def _block_border(self, chunk: Chunk) -> None:
         kind, _, border = chunk.type.partition("-")
-        key = (kind, chunk.payload.id)
-        if border == "start" and key in self._open and self._open[key].ended:
-            del self._open[key]  # the id is used again: another block, another part
+        block = self._open.get((kind, chunk.payload.id))
+        if block is None or border == "start":
+            block = self._block(kind, chunk.payload)
+        if border == "end":
+            block.ended = True
             self.text_id = None
-        block = self._block(kind, chunk.payload)
-        block.ended = border == "end"
         part = block.part
         if chunk.payload.provider_metadata is not UNSET:
             part.provider_metadata = chunk.payload.provider_metadata
         if chunk.payload.signature is not UNSET and isinstance(part, ReasoningPart):
             part.details = [{"type": "text", "text": "", "signature": chunk.payload.signature}]
+
+    def end_blocks(self) -> None:
+        """The model has finished: what comes all the same begins blocks of its own."""
+        for block in self._blocks:
+            block.ended = True
+        self.text_id = None
 
     def _reasoning(self, chunk: Chunk) -> None:
         self._block("reasoning", chunk.payload).pieces.append(chunk.payload.text)

@@ -226,6 +226,7 @@ class Intake:
             await self._let_go()  # a `finish` that is offered is the last chunk of the model's
         if self._step.answer.finish_reason != "tool-calls":
             await self._offer_hidden(chunk)
+        self._step.answer.end_blocks()
 
     async def _offer_hidden(self, chunk: Chunk) -> None:
         """Offer a chunk that is never delivered; what a hook makes of it may be."""

@@ -141,7 +141,9 @@ class Held:
         """
         payload = part.payload
         new = payload.text
-        lane = lanes.get(payload.id) or self._lane(part)
+        lane = lanes.get(payload.id)
+        if lane is None or lane.closing is not None:
+            lane = self._lane(part)
         if not new:
             args.piece = None
             return None
@@ -284,8 +286,8 @@ class Held:
         piece = _BORDERS.get(kind)
         if piece is not None and piece in self._open:
             lane = self._open[piece].get(part.payload.id)
-            if lane is not None:
-                self._results = []
+            if lane is not None and not (kind.endswith("-start") and lane.closing is None):
+                self._results = []  # a block that has begun cannot begin again: it goes on
                 return self._border(part, lane, self._results)
         elif kind in _CALLS and self._arguments is not None:
             self._results = []
@@ -293,7 +295,7 @@ class Held:
         return None
 
     def _border(self, part: Chunk, lane: Lane, results: list[Any]) -> Work:
-        """A block ends; or begins, though one of its id has not ended, or has to wait."""
+        """A block ends; or begins again, while its end has to wait."""
         begins = part.type.endswith("-start")
         if self._rules.waits_for_end:
             if begins:
