@@ -8,6 +8,11 @@ from ipaddress import ip_address
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# No test fails for the time it takes: that is the business of the measurements.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 class NetworkBlocked(RuntimeError):
