@@ -8,7 +8,7 @@ import pytest
 
 from procession.chunks import Usage
 from procession.processors import ModelPrice, Prices
-from procession.processors.costs import used_by
+from procession.processors.costs.costs import used_by
 from procession.results import ModelCall
 
 OWN = {"acme/small": ModelPrice(input=2, output=8, cached_input=0.5, cache_write=3)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from procession.processors.languages import code_of, name_of, whole_of
+from procession.processors.judging.languages import code_of, name_of, whole_of
 
 NAMED = {
     "ar": ("Arabic", "ara", "العربية"),

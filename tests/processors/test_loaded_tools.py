@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from procession.processors import loaded_tools
-from procession.processors.loaded_tools import LoadedTools
+from procession.processors.tools import loaded_tools
+from procession.processors.tools.loaded_tools import LoadedTools
 
 
 class Clock:

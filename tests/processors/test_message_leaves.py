@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procession.messages import Message
-from procession.processors.message_leaves import leaves_of, with_leaves
+from procession.processors.guarding.message_leaves import leaves_of, with_leaves
 
 
 def message(*parts: dict[str, Any], flat: str | None = None) -> Message:

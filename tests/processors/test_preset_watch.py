@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from procession.detection import LocalDetector
 from procession.processors import PIIDetector, RegexFilterProcessor
-from procession.processors.preset_watch import PLAIN, PresetWatch
-from procession.processors.regex_presets import PRESETS
-from procession.processors.regex_rules import RuleSet, compiled
+from procession.processors.guarding.preset_watch import PLAIN, PresetWatch
+from procession.processors.guarding.regex_presets import PRESETS
+from procession.processors.guarding.regex_rules import RuleSet, compiled
 from tests.laws.kit import run_async
 from tests.processors.guarding import check_redacted, check_warned, cut_at
 

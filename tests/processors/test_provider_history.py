@@ -29,8 +29,8 @@ from procession.processors import (
     ProviderHistoryCompat,
     RulePrompt,
 )
-from procession.processors.history_repairs import REPAIRS, mend_call_ids
-from procession.processors.prompt_rules import PROMPT_RULES
+from procession.processors.history.history_repairs import REPAIRS, mend_call_ids
+from procession.processors.history.prompt_rules import PROMPT_RULES
 from procession.testing import ScriptedModel, answer, collect, hook_args, tool_call
 
 USER = {"role": "user", "content": [{"type": "text", "text": "q"}]}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from procession import AbortController, Agent
 from procession.hold import Pattern
-from procession.processors.regex_filter import RegexFilterProcessor
-from procession.processors.regex_rules import CompiledRule, RegexRule, RuleSet
+from procession.processors.guarding.regex_filter import RegexFilterProcessor
+from procession.processors.guarding.regex_rules import CompiledRule, RegexRule, RuleSet
 from procession.testing import ScriptedModel, answer
 from tests.laws.kit import PlayedModel, call, echo, end, run_async, said
 from tests.processors.guarding import (

@@ -21,8 +21,8 @@ from procession.messages import (
     text_message,
 )
 from procession.processors import TokenLimiter
-from procession.processors.token_counting import IMAGE, Tokens, as_message
-from procession.processors.token_texts import (
+from procession.processors.tokens.token_counting import IMAGE, Tokens, as_message
+from procession.processors.tokens.token_texts import (
     ESTIMATE,
     ChosenCounter,
     encoding_of,

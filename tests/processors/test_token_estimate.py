@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procession.processors.token_estimate import MOST_PER_BYTE, estimate_tokens
-from procession.processors.token_texts import ESTIMATE, text_counter
+from procession.processors.tokens.token_estimate import MOST_PER_BYTE, estimate_tokens
+from procession.processors.tokens.token_texts import ESTIMATE, text_counter
 
 ENCODINGS = [text_counter(name) for name in ("o200k_base", "cl100k_base")]
 
@@ -136,7 +136,11 @@ def test_nothing_is_nothing() -> None:
 
 def test_facts() -> None:
     """What `token_facts.txt` says of words and characters is so in both encodings."""
-    text = files("procession.processors").joinpath("token_facts.txt").read_text(encoding="utf-8")
+    text = (
+        files("procession.processors.tokens")
+        .joinpath("token_facts.txt")
+        .read_text(encoding="utf-8")
+    )
     words, characters, pairs = text.split("\n\n")
     for word in words.split():
         shown = (word, word.capitalize(), f" {word}", f" {word.capitalize()}")

@@ -10,7 +10,7 @@ from procession.errors import TripWire
 from procession.messages import Message
 from procession.processor import ProcessLLMRequestArgs
 from procession.processors import TokenLimiter
-from procession.processors.token_trimming import LEAD, newest_question, units_of
+from procession.processors.tokens.token_trimming import LEAD, newest_question, units_of
 from procession.testing import hook_args
 
 Entry = dict[str, Any]

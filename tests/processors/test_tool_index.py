@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procession import Tool
-from procession.processors.tool_index import ToolIndex
-from procession.processors.tool_words import compact, words_of
+from procession.processors.tools.tool_index import ToolIndex
+from procession.processors.tools.tool_words import compact, words_of
 
 
 def library(**descriptions: str) -> dict[str, Tool]:

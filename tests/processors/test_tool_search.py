@@ -11,7 +11,7 @@ from procession import Agent, RequestContext, Tool, TripWire, tool
 from procession.errors import ConfigurationError, InputError
 from procession.processor import ProcessInputStepArgs, processor
 from procession.processors import ToolFilterArgs, ToolSearchProcessor
-from procession.processors import loaded_tools as state
+from procession.processors.tools import loaded_tools as state
 from procession.testing import ScriptedModel, answer, hook_args, tool_call
 
 META = ["search_tools", "load_tool"]

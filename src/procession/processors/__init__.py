@@ -3,17 +3,8 @@
 from ..prefill import PrefillErrorHandler
 from ..structured.second_model import StructuredOutputProcessor
 from .batching import BatchPartsProcessor
-from .classifier import Classifier, ClassifierResult
-from .classifier_answers import (
-    BooleanAnswer,
-    ChoiceAnswer,
-    ClassifierAnswers,
-    ScoreAnswer,
-)
-from .classifier_questions import BooleanQuestion, ChoiceQuestion, ScoreQuestion
-from .classifying import ClassifierContext, ClassifierProcessor
-from .cost_guard import CostGuardProcessor, TokenCostControl
-from .cost_store import (
+from .costs.cost_guard import CostGuardProcessor, TokenCostControl
+from .costs.cost_store import (
     CostQuery,
     CostShare,
     CostStore,
@@ -21,45 +12,57 @@ from .cost_store import (
     InMemoryCostStore,
     default_cost_store,
 )
-from .costs import ModelPrice, Prices
-from .evaluation import (
-    EvaluationModel,
-    EvaluationRequest,
-    EvaluationResponse,
-    LanguageEvaluationModel,
-)
-from .history_rule import HistoryRule, RulePrompt
-from .injection_verdict import (
+from .costs.costs import ModelPrice, Prices
+from .guarding.injection_verdict import (
     PromptInjectionCategory,
     PromptInjectionEvent,
     PromptInjectionResult,
 )
-from .language import LanguageDetector
-from .model_selection import (
-    ModelSelectionChoice,
-    ModelSelectionContext,
-    ModelSelectionDecision,
-    ModelSelectionProcessor,
-)
-from .moderation import ModerationProcessor
-from .pii import PIIDetector
-from .pii_found import (
+from .guarding.pii import PIIDetector
+from .guarding.pii_found import (
     PIICategory,
     PIIDetection,
     PIIDetectionEvent,
     PIIDetectionResult,
 )
-from .prompt_injection import PromptInjectionDetector
-from .prompt_scrubber import SystemPromptScrubber
-from .provider_history import ProviderHistoryCompat
-from .regex_filter import RegexFilterProcessor
-from .regex_rules import RegexRule
-from .stream_error_retry import RetryMatcher, StreamErrorRetryProcessor
-from .token_limiter import TokenLimiter, TokenLimiterProcessor
-from .tool_call_filter import ToolCallFilter
-from .tool_search import ToolFilterArgs, ToolSearchProcessor
-from .trailing_assistant import TrailingAssistantGuard
-from .transient_errors import is_bad_request_error, is_retryable_openai_responses_stream_error
+from .guarding.prompt_injection import PromptInjectionDetector
+from .guarding.prompt_scrubber import SystemPromptScrubber
+from .guarding.regex_filter import RegexFilterProcessor
+from .guarding.regex_rules import RegexRule
+from .history.history_rule import HistoryRule, RulePrompt
+from .history.provider_history import ProviderHistoryCompat
+from .history.stream_error_retry import RetryMatcher, StreamErrorRetryProcessor
+from .history.trailing_assistant import TrailingAssistantGuard
+from .history.transient_errors import (
+    is_bad_request_error,
+    is_retryable_openai_responses_stream_error,
+)
+from .judging.classifier import Classifier, ClassifierResult
+from .judging.classifier_answers import (
+    BooleanAnswer,
+    ChoiceAnswer,
+    ClassifierAnswers,
+    ScoreAnswer,
+)
+from .judging.classifier_questions import BooleanQuestion, ChoiceQuestion, ScoreQuestion
+from .judging.classifying import ClassifierContext, ClassifierProcessor
+from .judging.evaluation import (
+    EvaluationModel,
+    EvaluationRequest,
+    EvaluationResponse,
+    LanguageEvaluationModel,
+)
+from .judging.language import LanguageDetector
+from .judging.model_selection import (
+    ModelSelectionChoice,
+    ModelSelectionContext,
+    ModelSelectionDecision,
+    ModelSelectionProcessor,
+)
+from .judging.moderation import ModerationProcessor
+from .tokens.token_limiter import TokenLimiter, TokenLimiterProcessor
+from .tools.tool_call_filter import ToolCallFilter
+from .tools.tool_search import ToolFilterArgs, ToolSearchProcessor
 from .unicode import UnicodeNormalizer
 
 __all__ = [

@@ -1,0 +1,1 @@
+"""What model calls cost, and what they may."""

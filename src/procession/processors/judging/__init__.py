@@ -1,0 +1,1 @@
+"""Processors that ask a model for a verdict, and what they have in common."""

@@ -1,0 +1,1 @@
+"""Keeping prompts and answers within a number of tokens."""
