@@ -89,6 +89,15 @@ def children(parent: int) -> list[int]:
     return [pid for pid, found in pairs if found == parent]
 
 
+def midway(weights_folder: Path) -> tuple[subprocess.Popen[str], int]:
+    """The demo, with most of its scenes to come, and the process of its model."""
+    process = start("demo", PROCESSION_CACHE=str(weights_folder))
+    read_until(process, "1/6")
+    while not (found := children(process.pid)):
+        assert process.poll() is None
+    return process, found[0]
+
+
 def invoke(*arguments: str, given: str | None = None) -> Any:
     return CliRunner().invoke(app, list(arguments), input=given)
 
@@ -182,18 +191,14 @@ def test_weights_that_cannot_be_fetched(tmp_path: Path) -> None:
 
 
 def test_model_process_killed_midway(weights_folder: Path) -> None:
-    process = start("demo", "--scene", "redaction", PROCESSION_CACHE=str(weights_folder))
-    read_until(process, "' address'")
-    (server,) = children(process.pid)
+    process, server = midway(weights_folder)
     os.kill(server, signal.SIGKILL)
     code, _, err = finish(process)
     assert code == 1 and "the model's process has ended midway" in err
 
 
 def test_ctrl_c(weights_folder: Path) -> None:
-    process = start("demo", "--scene", "redaction", PROCESSION_CACHE=str(weights_folder))
-    read_until(process, "' address'")
-    (server,) = children(process.pid)
+    process, server = midway(weights_folder)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does it: to the whole group
     code, _, err = finish(process)
     assert (code, err) == (130, "\nstopped\n")
