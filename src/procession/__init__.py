@@ -8,6 +8,7 @@ of the nine hooks.
 from .abort_signal import AbortController, AbortSignal
 from .agent import Agent
 from .chunks import Chunk, ChunkType, Usage
+from .ending import RunEnded
 from .errors import (
     APICallError,
     ConfigurationError,
@@ -162,6 +163,7 @@ __all__ = [
     "RequestScope",
     "ResponseInfo",
     "Run",
+    "RunEnded",
     "Signal",
     "SourceDocumentPart",
     "SourcePart",

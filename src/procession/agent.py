@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from .engine.asking import ResolvedModels
@@ -10,6 +9,7 @@ from .engine.blocking import run_blocking, stream_blocking
 from .engine.opening import continue_run, open_run
 from .engine.pipeline import Pipeline
 from .errors import ConfigurationError
+from .extension import check_extensions
 from .model import LanguageModel, ModelSpec, resolve_model
 from .options import ID, CallOptions, ContinueOptions, Dynamic, check_option, count, is_id
 from .processor import check_processors
@@ -18,7 +18,7 @@ from .tools import Tool, asks_for_tools, tool_map
 from .waiting import WaitingCalls, allowed, declined, resumed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from .chunks import Chunk
     from .extension import Extension
@@ -45,6 +45,8 @@ class Agent:
 
     `max_processor_retries` is the default budget for retries (R-212, R-213); `max_retries` how
     often a retryable failure of the provider is tried again before anyone is asked (R-216).
+    `memory` is what remembers conversations (`procession.memory.Memory`), or a function of the
+    request that gives it; a call uses it when it names a conversation (M-003, M-025).
 
     Raises `ConfigurationError` for lists, tools or numbers that cannot work. An agent keeps no
     state of a run: it may serve any number of requests at the same time.
@@ -63,6 +65,7 @@ class Agent:
         error_processors: Sequence[ErrorProcessor] | Dynamic = (),
         max_processor_retries: int | None = None,
         max_retries: int = 0,
+        memory: Extension | Dynamic | None = None,
         extensions: Sequence[Extension] = (),
         observer: Observer | None = None,
         waiting_calls: WaitingCalls | None = None,
@@ -83,7 +86,13 @@ class Agent:
             count("max_processor_retries", max_processor_retries)
         self.max_processor_retries = max_processor_retries
         self.max_retries = count("max_retries", max_retries)
-        self.extensions = _extensions(extensions)
+        self.extensions = check_extensions(extensions)
+        if memory is not None and not hasattr(memory, "extend") and not callable(memory):
+            raise ConfigurationError(
+                f"agent {id!r}: memory must be a Memory, or a function of the request that gives "
+                f"one, not {type(memory).__name__}"
+            )
+        self.memory = memory
         check_option("observer", observer)
         self.observer = observer
         self.waiting_calls = WaitingCalls() if waiting_calls is None else waiting_calls
@@ -98,7 +107,8 @@ class Agent:
 
     def _compile(self) -> Pipeline | None:
         lists = (self.input_processors, self.output_processors, self.error_processors)
-        if self.extensions or any(callable(entries) for entries in lists):
+        extended = self.memory is not None or self.extensions
+        if extended or any(callable(entries) for entries in lists):
             return None
         return Pipeline(*lists)
 
@@ -268,19 +278,6 @@ def _with_object(options: Any, structured_output: Any) -> Mapping[str, Any]:
 def _fixed(entries: Any, where: str) -> Any:
     """A list as it is now, checked (R-011); a function of the request is left alone."""
     return entries if callable(entries) else check_processors(entries, where)
-
-
-def _extensions(entries: Any) -> tuple[Extension, ...]:
-    """The extensions, each of which must have its two methods."""
-    if isinstance(entries, str | bytes) or not isinstance(entries, Iterable):
-        raise ConfigurationError(f"extensions must be a list, not {type(entries).__name__}")
-    found: tuple[Any, ...] = tuple(cast("Iterable[Any]", entries))
-    for entry in found:
-        for method in ("extend", "run_ended"):
-            if not callable(getattr(entry, method, None)):
-                kind = type(entry).__name__
-                raise ConfigurationError(f"extensions: {kind} has no method {method}()")
-    return found
 
 
 def model_of(spec: ModelSpec) -> LanguageModel:

@@ -6,19 +6,24 @@ Memory, workspaces and the like reach a run only through this. They survive a ca
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+import inspect
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from msgspec import Struct
 
+from .engine.leaving import telling_processors
 from .engine.workers import begin_work
+from .errors import ConfigurationError
 from .message_list import MessageList
 from .request_context import RequestContext
+from .tools import Tool
 
 if TYPE_CHECKING:
     from .engine.run_state import RunState
 
-__all__ = ["Around", "Extension", "Opening", "joined", "tell_the_end"]
+__all__ = ["Around", "Extension", "Opening", "check_extensions", "joined", "tell_the_end"]
 
 
 class Opening(Struct, frozen=True, kw_only=True):
@@ -28,38 +33,49 @@ class Opening(Struct, frozen=True, kw_only=True):
     agent_id: str
     request_context: RequestContext
     message_list: MessageList
+    memory: Mapping[str, Any] | None = None
+    """The call's `memory` option, as it was given."""
+    input_processors: Sequence[Any] = ()
+    """The user's own lists."""
+    output_processors: Sequence[Any] = ()
 
 
 class Around(Struct, kw_only=True):
-    """Processors to run before and after the user's lists."""
+    """Processors to run before and after the user's lists, and tools to be offered beside his.
+
+    A tool with the name of one of the user's is left out.
+    """
 
     before_input: Sequence[Any] = ()
     after_input: Sequence[Any] = ()
     before_output: Sequence[Any] = ()
     after_output: Sequence[Any] = ()
     error: Sequence[Any] = ()
+    tools: Mapping[str, Tool] = {}
 
 
 class Extension(Protocol):
     """Adds processors to every run of an agent.
 
-    A processor with the id of one in the user's list is left out (R-021).
+    A processor with the id of one in the user's list is left out (R-021). An extension that has a
+    method `run_ended(run)` is told of the end of each run, as processors are.
     """
 
     def extend(self, opening: Opening, /) -> Around | Awaitable[Around]:
         """The processors for one run."""
         ...
 
-    async def run_ended(self, run: RunState, /) -> None:
-        """Called once per run, whatever its end; `run.status` tells which.
 
-        It is called in a task of its own, which comes to its end though the caller is cancelled.
-        What it raises fails a run that was successful until then, and is logged for any other.
-
-        A run that was dropped before anybody had read it is told of on its event loop. Without that
-        loop there is nobody to call.
-        """
-        ...
+def check_extensions(entries: Any) -> tuple[Extension, ...]:
+    """The extensions; raises `ConfigurationError` for one that does not extend anything."""
+    if isinstance(entries, str | bytes) or not isinstance(entries, Iterable):
+        raise ConfigurationError(f"extensions must be a list, not {type(entries).__name__}")
+    found: tuple[Any, ...] = tuple(cast("Iterable[Any]", entries))
+    for entry in found:
+        if not callable(getattr(entry, "extend", None)):
+            kind = type(entry).__name__
+            raise ConfigurationError(f"extensions: {kind} has no method extend()")
+    return found
 
 
 def joined(before: Sequence[Any], own: Sequence[Any], after: Sequence[Any]) -> list[Any]:
@@ -69,8 +85,8 @@ def joined(before: Sequence[Any], own: Sequence[Any], after: Sequence[Any]) -> l
     return [*kept[0], *own, *kept[1]]
 
 
-async def tell_the_end(run: RunState, problems: list[tuple[Extension, BaseException]]) -> None:
-    """Call all extensions; what they raise goes into `problems`.
+async def tell_the_end(run: RunState, problems: list[tuple[str, BaseException]]) -> None:
+    """Tell processors and extensions; who raised what goes into `problems`.
 
     Being cancelled meanwhile cuts nothing short: it is raised when all is done.
     """
@@ -86,11 +102,20 @@ async def tell_the_end(run: RunState, problems: list[tuple[Extension, BaseExcept
         raise cancelled
 
 
-async def _tell_each(run: RunState, problems: list[tuple[Extension, BaseException]]) -> None:
-    for extension in run.extensions:
+async def _tell_each(run: RunState, problems: list[tuple[str, BaseException]]) -> None:
+    for teller, run_ended, told in chain(telling_processors(run), _extensions(run)):
         try:
-            await extension.run_ended(run)
+            returned = run_ended(told)
+            if inspect.isawaitable(returned):
+                await returned
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            problems.append((extension, error))
+            problems.append((teller, error))
+
+
+def _extensions(run: RunState) -> Iterator[tuple[str, Any, Any]]:
+    for extension in run.extensions:
+        run_ended = getattr(extension, "run_ended", None)
+        if run_ended is not None:
+            yield f"extension {type(extension).__name__}", run_ended, run

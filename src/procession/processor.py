@@ -46,6 +46,7 @@ from .tools import Tool
 
 if TYPE_CHECKING:
     from .chunks import Chunk
+    from .ending import RunEnded
     from .hold.piece import LaneKind, Watch
     from .message_list import MessageList
     from .messages import Message
@@ -87,7 +88,7 @@ _NAMES = frozenset(
     {
         *HOOKS,
         *("on_violation", "policy", "process_data_parts", "watches", "lanes", "only_matches"),
-        "flush",
+        *("flush", "run_ended"),
     }
 )
 """What the engine looks for on a processor, and what a misspelt attribute is compared with."""
@@ -192,6 +193,9 @@ class Processor(Generic[M]):
     only_matches: bool = False
     """Whether `process_output_stream` does nothing with a piece in which its watches find nothing.
     Then it need not be called for each; see `procession.hold`."""
+    run_ended: Callable[[RunEnded], object] | None = None
+    """Told of the end of each run the processor took part in, once, whatever that end is; plain or
+    async. It is not a hook: see `procession.ending`."""
     own_retries: int = 0
     """Retries that this error processor brings along, for itself alone, in each call.
 
@@ -307,6 +311,7 @@ class FunctionProcessor:
     processor_index: int | None = None
     watches: Watch | Sequence[Watch] = ()
     lanes: Sequence[LaneKind] = ("text",)
+    run_ended: Callable[[RunEnded], object] | None = None
 
     def __init__(self, id: str, hooks: Mapping[str, Callable[..., Any]]) -> None:
         self.id = id
@@ -342,6 +347,7 @@ def processor(
     watches: Watch | Sequence[Watch] = (),
     lanes: Sequence[LaneKind] = ("text",),
     flush: Callable[[dict[str, Any]], Any] | None = None,
+    run_ended: Callable[[RunEnded], object] | None = None,
     policy: Policy | None = None,
     **unknown: Never,
 ) -> FunctionProcessor:
@@ -349,7 +355,8 @@ def processor(
 
     `watches` and `lanes` are those of `Processor`. `flush` is for a stream hook that holds chunks
     back on its own: it is called with the processor's state when the model's stream has ended, and
-    the chunk that it returns, if any, goes on from there (B-364).
+    the chunk that it returns, if any, goes on from there (B-364). `run_ended` is told of the end of
+    each run (`procession.ending`).
 
     `id` defaults to the name of the first function. Raises `ConfigurationError` when no hook is
     given, when there is no name to take, and for a keyword that is none of these.
@@ -374,6 +381,8 @@ def processor(
     policy_of(made)
     if flush is not None:
         made.flush = flush
+    if run_ended is not None:
+        made.run_ended = run_ended
     return made
 
 
@@ -406,7 +415,10 @@ def _why_none(entry: Any) -> str | None:
     if not isinstance(name, str) or not name:
         return f"({_kind(entry)}) needs an id, a text that is not empty"
     check_names(entry, _NAMES)
-    if not any(callable(getattr(entry, hook, None)) for hook in HOOKS):
+    closer: Any = getattr(entry, "run_ended", None)
+    if closer is not None and not (callable(closer) and takes_one(closer)):
+        return f"({name!r}) has a run_ended that cannot be called with what it is told of the end"
+    if closer is None and not any(callable(getattr(entry, hook, None)) for hook in HOOKS):
         return f"({name!r}) has none of the hooks {', '.join(HOOKS)}"
     own: Any = getattr(entry, "own_retries", 0)
     if type(own) is not int or own < 0:

@@ -20,6 +20,7 @@ from ..records import clean_kept, clean_text, error_form
 from ..waiting import Kept
 from .delivery import deliver
 from .frames import abort_chunk, error_chunk, finish_chunk, step_finish_chunk, tripwire_chunk
+from .leaving import note_executed
 from .pipeline import sign, verdict_in
 from .response import merge, response_message, write_flat_text
 from .step import Step, tripwire_of
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from ..chunks import Chunk
-    from ..extension import Extension
     from ..results import StepResult
     from .run_state import RunState
 
@@ -121,6 +121,7 @@ async def close_attempt(
 def block(run: RunState, step: Step, wire: TripWire) -> None:
     """A verdict ends the run in a step: the step's parts go, its usage stays (R-170)."""
     _put_right(run, wire)
+    note_executed(run, step)
     run.message_list.restore_response(step.mark)
     result = step.rejected("other", wire)
     if step.recorded:  # as accepted, rejected or failed: it is blocked now
@@ -144,6 +145,7 @@ def blocked_in_input(run: RunState, wire: TripWire) -> None:
 
 def block_result(run: RunState, wire: TripWire) -> None:
     """A verdict on the whole answer: no text of it is shown or kept (R-156)."""
+    note_executed(run, None)
     run.message_list.clear.response.db()
     for result in list(run.all_steps):
         run.replace_step(result, text="", content=[], reasoning=[])
@@ -327,24 +329,24 @@ def _end(run: RunState, status: str, reason: str | None) -> None:
 
 
 async def settle(run: RunState) -> None:
-    """Once per run, whatever its end: extensions are told, what is no longer needed is let go."""
+    """Once per run, whatever its end: who asks for it is told, what is no longer needed goes."""
     if run.settled:
         return
     run.settled = True
     write_flat_text(run)
-    problems: list[tuple[Extension, BaseException]] = []
+    problems: list[tuple[str, BaseException]] = []
     try:
-        if run.extensions:
+        if run.extensions or run.pipeline.closers:
             await tell_the_end(run, problems)
     finally:
-        for extension, problem in problems:
-            _take_in(run, extension, problem)
+        for teller, problem in problems:
+            _take_in(run, teller, problem)
         run.release()
 
 
-def _take_in(run: RunState, extension: Extension, problem: BaseException) -> None:
-    """What an extension raised: no success is left, but any other outcome stands, and is told."""
-    note = f"extension {type(extension).__name__} raised {type(problem).__name__} in run_ended"
+def _take_in(run: RunState, teller: str, problem: BaseException) -> None:
+    """What was raised when it was told of the end: no success is left, any other outcome stands."""
+    note = f"{teller} raised {type(problem).__name__} in run_ended"
     if run.status in ("success", "suspended"):
         error = problem
         if not isinstance(error, Exception):

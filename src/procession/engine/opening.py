@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ConfigurationError, InputError, TripWire
-from ..extension import Around, Opening, joined
+from ..extension import Around, Opening, check_extensions, joined
 from ..ids import new_id
 from ..message_list import MessageList
 from ..options import (
@@ -31,7 +31,7 @@ from ..waiting import fingerprint
 from .closing import blocked_in_input, settle
 from .interruption import Interrupted, Interruption
 from .loop import Loop
-from .pipeline import Chain, Link, Pipeline, fold, verdict_in
+from .pipeline import NO_PROCESSORS, Chain, Link, Pipeline, fold, verdict_in
 from .response import find_call
 from .returns import apply_messages
 from .run_state import RunState
@@ -40,6 +40,7 @@ from .suspending import mark_allowed
 if TYPE_CHECKING:
     from ..abort_signal import AbortSignal
     from ..agent import Agent
+    from ..extension import Extension
     from ..waiting import Decision, Waiting
     from .step import Step
 
@@ -82,11 +83,12 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     run.observer = agent.observer
     run.options = options
     run.waiting_calls = agent.waiting_calls
+    run.pipeline = NO_PROCESSORS
     _take_options(run, options)
     run.interruption = Interruption(run.abort_signal)
     try:
         await _model_and_tools(agent, run)
-        run.extensions = agent.extensions
+        run.extensions = await _extensions(agent, run)
         await _set_up(agent, run, options)
         await _fill(agent, run, given, options)
         if run.abort_signal is not None:
@@ -140,9 +142,10 @@ async def continue_run(
         )
     agent.waiting_calls.take(kept)
     run.streaming = streaming
-    run.extensions = agent.extensions
+    run.pipeline = NO_PROCESSORS
     run.interruption = Interruption(run.abort_signal)
     try:
+        run.extensions = await _extensions(agent, run)
         await _set_up(agent, run, run.options)
     except BaseException:
         with suppress(InputError):  # another run has taken its place meanwhile
@@ -255,6 +258,18 @@ def _take_options(run: RunState, options: Mapping[str, Any]) -> None:
             run.stop_when = [value] if callable(value) else list(value)
 
 
+async def _extensions(agent: Agent, run: RunState) -> Sequence[Extension]:
+    """The agent's extensions, its memory first, which may be a function of the request (M-025)."""
+    memory = agent.memory
+    if memory is None:
+        return agent.extensions
+    if not hasattr(memory, "extend"):
+        memory = await resolved(memory, RequestScope(run.request_context))
+        if memory is None:
+            return agent.extensions
+    return check_extensions((memory, *agent.extensions))
+
+
 async def _pipeline(agent: Agent, run: RunState, options: Mapping[str, Any]) -> Pipeline:
     """The call's processors, compiled. `None` for a list means that it was not given (R-017)."""
     own = agent.compiled
@@ -273,11 +288,17 @@ async def _pipeline(agent: Agent, run: RunState, options: Mapping[str, Any]) -> 
         agent_id=agent.id,
         request_context=run.request_context,
         message_list=run.message_list,
+        memory=options.get("memory"),
+        input_processors=inputs,
+        output_processors=outputs,
     )
-    around = [await _around(extension, opening) for extension in agent.extensions]
+    around = [await _around(extension, opening) for extension in run.extensions]
     for added in around:
         inputs = joined(added.before_input, inputs, added.after_input)
         outputs = joined(added.before_output, outputs, added.after_output)
+    for added in around:
+        if added.tools:
+            run.tools = {**added.tools, **run.tools}
     automatic = [entry for added in around for entry in added.error]
     pipeline = Pipeline(inputs, outputs, joined((), errors, automatic))
     pipeline.has_error_processors = bool(errors)  # R-220: the automatic ones do not count

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..hold import Watch
     from .run_state import RunState
 
-__all__ = ["Chain", "Link", "Pipeline", "failed", "fold", "sign", "verdict_in"]
+__all__ = ["NO_PROCESSORS", "Chain", "Link", "Pipeline", "failed", "fold", "sign", "verdict_in"]
 
 _log = logging.getLogger("procession")
 
@@ -170,6 +170,7 @@ class Pipeline:
     __slots__ = (
         *HOOKS,
         "changes_messages",
+        "closers",
         "has_error_processors",
         "is_empty",
         "lets_writers_out",
@@ -184,6 +185,7 @@ class Pipeline:
     process_tool_result: Chain
     process_output_result: Chain
     process_api_error: Chain
+    closers: tuple[Any, ...]
 
     def __init__(
         self,
@@ -201,12 +203,17 @@ class Pipeline:
                 setattr(self, name, chain)
                 at_work.update(id(link.processor) for link in chain)
             for entry in processors:
-                if id(entry) not in at_work:
+                if id(entry) not in at_work and getattr(entry, "run_ended", None) is None:
                     _tell_misplaced(entry.id, type(entry).__name__, where)
         for processors in (ins, outs, errors):
             for index, entry in enumerate(processors):
                 with suppress(AttributeError):  # it may be frozen: the index is a courtesy
                     entry.processor_index = index
+        told = {id(entry): entry for entry in (*outs, *ins, *errors)}
+        self.closers = tuple(
+            entry for entry in told.values() if getattr(entry, "run_ended", None) is not None
+        )
+        """Who hears of the end of a run, each once; those of the output list first."""
         self.has_error_processors = bool(errors)
         self.changes_messages = any(getattr(self, name) for name in HOOKS)
         """Whether some hook could change the message list."""
@@ -221,6 +228,9 @@ class Pipeline:
         setattr(made, link.name, Chain.joined(getattr(self, link.name), link))
         made.lets_writers_out = self.lets_writers_out or link.may_write
         return made
+
+
+NO_PROCESSORS = Pipeline((), (), ())
 
 
 @lru_cache(maxsize=256)  # told once, though lists may be compiled with every call

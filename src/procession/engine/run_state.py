@@ -132,6 +132,8 @@ class RunState:
     answer: Answer | None
     """The answer under way, if any."""
     tripwire: Tripwire | None
+    executed: Sequence[Message]
+    """What of a blocked run may be stored, if its user asks for it; see `leaving`."""
     error: BaseException | None
     raises: bool
     """Whether awaiting a result raises `error` (a hook failed, R-553)."""
@@ -174,7 +176,7 @@ class RunState:
         self.structured_output = self.abort_signal = self.observer = None
         self.max_steps = DEFAULT_MAX_STEPS
         self.max_retries = self.retry_budget = 0
-        self.stop_when = self.extensions = ()
+        self.stop_when = self.extensions = self.executed = ()
         self.callbacks, self.model_settings = {}, {}
         self.streaming = self.hide_signals = self.include_raw_chunks = False
         self.require_tool_approval = False
@@ -516,6 +518,7 @@ _OF_ONE_STREAM = frozenset(
         "between_steps",
         "blocked",
         "error",
+        "executed",
         "extensions",
         "finish_reason",
         "final",
