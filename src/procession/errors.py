@@ -11,7 +11,10 @@
     ├── ModelError                a model answered in a way that cannot be used
     │   ├── APICallError          a provider refused or failed a call
     │   └── StructuredOutputError the answer is not the object that was asked for
-    └── ToolError                 a tool cannot be run: unknown, or its arguments do not fit
+    ├── ToolError                 a tool cannot be run: unknown, or its arguments do not fit
+    └── StoreError                what should be kept could not be written or read
+
+    OwnerError                    an InputError: a thread or message id that belongs to another
 
     TripWire (BaseException)      a verdict: a processor stopped the run on purpose
 
@@ -33,8 +36,10 @@ __all__ = [
     "ModelError",
     "ModelFetchError",
     "OptionError",
+    "OwnerError",
     "ProcessionError",
     "ProcessorError",
+    "StoreError",
     "StructuredOutputError",
     "ToolError",
     "TripWire",
@@ -162,6 +167,17 @@ class ToolError(ProcessionError):
     def __init__(self, message: str, problems: Sequence[Mapping[str, Any]] = ()) -> None:
         super().__init__(message)
         self.problems = list(problems)
+
+
+class StoreError(ProcessionError):
+    """A store could not write or read: its text says what to do. Nothing is half written."""
+
+
+class OwnerError(InputError):
+    """A thread that belongs to another resource, or a message id of another thread (M-001, M-004).
+
+    Its text names both. Whether a client may read them is for the caller to decide.
+    """
 
 
 class TripWire(BaseException):
