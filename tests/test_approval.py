@@ -315,7 +315,7 @@ async def test_options_of_the_first_call_are_not_those_of_a_later_one() -> None:
         await agent.generate("Pay", require_tool_approval=3)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="instructions"):
         await agent.approve_tool_call(run_id, instructions="Be quick.")  # type: ignore[call-arg]
-    assert agent.waiting_calls.of(run_id), "a mistake in the call decides nothing"
+    assert await agent.waiting_calls.of(run_id), "a mistake in the call decides nothing"
 
 
 # ── decided once ───────────────────────────────────────────────────────────────────────────────
@@ -340,7 +340,7 @@ async def test_who_waits_must_be_named_where_several_do() -> None:
         await agent.approve_tool_call(run_id)
     with pytest.raises(InputError, match="'c0', 'c1'"):
         await agent.approve_tool_call(run_id, "c7")
-    assert [chunk.payload.tool_call_id for chunk in agent.waiting_calls.of(run_id)] == ["c0", "c1"]
+    assert [chunk.payload.tool_call_id for chunk in await agent.waiting_calls.of(run_id)] == ["c0", "c1"]
 
 
 async def test_the_room_is_limited_and_nothing_waits_for_ever(
@@ -351,9 +351,9 @@ async def test_the_room_is_limited_and_nothing_waits_for_ever(
     room = WaitingCalls(limit=2, expires_after=60)
     agent = payer(ScriptedModel([payment(n)[0] for n in range(3)]), waiting_calls=room)
     ids = [(await agent.generate("Pay")).run_id for _ in range(3)]
-    assert [bool(room.of(id)) for id in ids] == [False, True, True]
-    assert room.forget(ids[1])
-    assert not room.forget(ids[1])
+    assert [bool(await room.of(id)) for id in ids] == [False, True, True]
+    assert await room.forget(ids[1])
+    assert not await room.forget(ids[1])
     now[0] = 61
     assert len(room) == 0
     with pytest.raises(InputError, match="waited too long"):
@@ -414,7 +414,7 @@ async def test_a_run_of_the_same_id_takes_nobodys_place(shared: bool) -> None:
     assert "tool-call-approval" not in {chunk.type for chunk in chunks}
     assert run.status == "failed"
     assert isinstance(run.error, InputError)
-    assert [chunk.payload.args for chunk in room.of("R")] == [{"amount": 1}]
+    assert [chunk.payload.args for chunk in await room.of("R")] == [{"amount": 1}]
     await first.approve_tool_call_generate("R", "c0")
     assert PAID == [1]
 
@@ -549,10 +549,10 @@ async def test_a_processor_that_keeps_the_chunk_cannot_change_it_later() -> None
     waiting = await agent.generate("Pay")
     amounts = [chunk.payload.args["amount"] for chunk in waiting.waiting]
     assert amounts == [1000, 2]
-    for chunk in (*kept, *waiting.waiting, *agent.waiting_calls.of(waiting.run_id)):
+    for chunk in (*kept, *waiting.waiting, *await agent.waiting_calls.of(waiting.run_id)):
         chunk.payload.args["amount"] = 7
         chunk.payload.resume_schema["required"] = ["more"]
-    told = agent.waiting_calls.of(waiting.run_id)
+    told = await agent.waiting_calls.of(waiting.run_id)
     assert [chunk.payload.args["amount"] for chunk in told] == amounts
     assert [chunk.payload.resume_schema["required"] for chunk in told] == [["approved"]] * 2
     waiting = await agent.approve_tool_call_generate(waiting.run_id, "c0")
@@ -578,7 +578,7 @@ async def test_which_call_is_asked_about_is_not_for_processors_to_say(
     hook = processor(id="rename", process_output_stream=rename)
     agent = payer(paying(5), output_processors=[hook])
     waiting = await agent.generate("Pay")
-    [told] = agent.waiting_calls.of(waiting.run_id)
+    [told] = await agent.waiting_calls.of(waiting.run_id)
     for chunk in (told, *waiting.waiting):
         assert (chunk.type, chunk.run_id) == ("tool-call-approval", waiting.run_id)
         assert (chunk.payload.tool_name, chunk.payload.tool_call_id) == ("pay", "c0")

@@ -115,8 +115,11 @@ class ContinueOptions(TypedDict, total=False):
     """What may be chosen anew when a run that waited goes on; the rest stays as it was.
 
     The abort signal, too: give another one, if that of the first request has fired with its end.
+    Entries of `request_context` are set over those the run has; whose conversation it is cannot be
+    changed.
     """
 
+    request_context: RequestContext | Mapping[str, Any] | None
     abort_signal: AbortSignal | None
     max_steps: int
     stop_when: (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from copy import copy
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -15,11 +16,14 @@ from msgspec import Struct
 
 from .chunks import Chunk
 from .errors import ConfigurationError, InputError, ToolError
-from .records import clean_json, clean_text, own
+from .ids import new_id
+from .records import clean_json, clean_text, format_time, own, parse_time
 from .schema import check_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+
+    from .store import Store, WorkflowStore
 
 __all__ = [
     "APPROVAL_SCHEMA",
@@ -42,6 +46,8 @@ APPROVAL_SCHEMA: dict[str, Any] = {
 """What the answer to a `tool-call-approval` looks like."""
 LIMIT = 1000
 EXPIRES_AFTER = 3600.0
+KIND = "waiting-run"
+"""Under which name runs that wait stand in a store."""
 
 
 def frozen(chunk: Chunk) -> Chunk:
@@ -99,6 +105,10 @@ class Kept(Struct, kw_only=True):
     carried: dict[str, Any]
     """What the run has in hand, by the names it has in a run's state."""
     until: float = 0.0
+    form: dict[str, Any] | None = None
+    """The same as JSON data, where it is kept in a store."""
+    tool_names: frozenset[str] | None = None
+    """For a run that was read from a store: the tools its step had."""
 
 
 class WaitingCalls:
@@ -108,63 +118,97 @@ class WaitingCalls:
     wait as well: it fails with an `InputError`.
 
     The run that has waited longest makes room for another one; after `expires_after` seconds a run
-    can no longer be continued. Nothing of this outlives the process.
+    can no longer be continued. With a `store` (see `procession.stores`) runs that wait are kept in
+    it as well: a process that knows nothing of the run can continue it, through an agent of the
+    same id, and of several that try one succeeds (G-F5). Without one, nothing outlives the process.
 
     Raises `ConfigurationError` for a limit or a time that is no positive number.
     """
 
-    def __init__(self, *, limit: int = LIMIT, expires_after: float = EXPIRES_AFTER) -> None:
+    def __init__(
+        self,
+        *,
+        limit: int = LIMIT,
+        expires_after: float = EXPIRES_AFTER,
+        store: Store | None = None,
+    ) -> None:
         for name, value in (("limit", limit), ("expires_after", expires_after)):
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigurationError(f"WaitingCalls: {name} must be a number above 0")
         self._limit = limit
         self._expires_after = expires_after
         self._kept: dict[str, Kept] = {}
+        self._shelf: WorkflowStore | None = None if store is None else store.get_store("workflows")
 
     def __len__(self) -> int:
-        """How many runs wait."""
+        """How many runs wait in this process."""
         self._expire()
         return len(self._kept)
 
-    def of(self, run_id: str) -> list[Chunk]:
-        """The chunks that tell of a run's waiting calls; empty when it does not wait here."""
+    async def of(self, run_id: str) -> list[Chunk]:
+        """The chunks that tell of a run's waiting calls; empty when it does not wait."""
+        if self._shelf is not None:
+            form = await self._shelf.get(KIND, run_id)
+            return _told(form) if form is not None else []
         self._expire()
         kept = self._kept.get(run_id)
         return [frozen(waiting.chunk) for waiting in kept.step.waiting.values()] if kept else []
 
-    def forget(self, run_id: str) -> bool:
-        """Let go of a run: its calls will never be run. Whether it waited here."""
-        return self._kept.pop(run_id, None) is not None
+    async def forget(self, run_id: str) -> bool:
+        """Let go of a run: its calls will never be run. Whether it waited."""
+        here = self._kept.pop(run_id, None) is not None
+        if self._shelf is None:
+            return here
+        return await self._shelf.take(KIND, run_id) is not None
 
     # ── the library's own ──────────────────────────────────────────────────────────────────────
 
-    def check_free(self, run_id: str) -> None:
+    @property
+    def outlives_process(self) -> bool:
+        """Whether runs are kept in a store, so that their JSON form is needed."""
+        return self._shelf is not None
+
+    async def check_free(self, run_id: str) -> None:
         """Raises `InputError` when a run of this id waits: what is said of it is not of another."""
         self._expire()
-        if run_id in self._kept:
+        if run_id in self._kept or (self._shelf and await self._shelf.get(KIND, run_id)):
             raise InputError(
                 f"another run {run_id!r} waits here already, and what is decided about its calls "
                 f"must not be taken for these: give each run a run_id of its own, or let go of "
                 f"that one with waiting_calls.forget()"
             )
 
-    def keep(self, kept: Kept, *, until: float | None = None) -> None:
+    async def keep(self, kept: Kept, *, until: float | None = None) -> None:
         """Take in a run that waits; raises as `check_free`."""
-        self.check_free(kept.run_id)
-        kept.until = time.monotonic() + self._expires_after if until is None else until
+        await self.check_free(kept.run_id)
+        now = time.monotonic()
+        kept.until = until = now + self._expires_after if until is None else until
+        if self._shelf is not None and kept.form is not None:
+            end = datetime.now(UTC) + timedelta(seconds=max(until - now, 0))
+            kept.form = {**kept.form, "token": new_id(), "until": format_time(end)}
+            await self._shelf.put(KIND, kept.run_id, kept.form, expires_at=end)
         while len(self._kept) >= self._limit:
             del self._kept[next(iter(self._kept))]
         self._kept[kept.run_id] = kept
 
-    def find(self, owner: object, run_id: str, tool_call_id: str | None) -> tuple[Kept, str]:
+    async def find(
+        self,
+        owner: Any,
+        run_id: str,
+        tool_call_id: str | None,
+        read: Callable[[dict[str, Any]], Kept],
+    ) -> tuple[Kept, str]:
         """An agent's run and the id of its waiting call; without an id: of the only one.
 
-        Raises `InputError` when there is none, or more than one.
+        `read` makes a run of its JSON form. Raises `InputError` when there is none, or more than
+        one.
         """
         self._expire()
         kept = self._kept.get(run_id)
         if kept is not None and kept.owner is not owner:
             kept = None
+        if self._shelf is not None:
+            kept = await self._from_shelf(self._shelf, owner, run_id, kept, read)
         waiting: dict[str, Waiting] = kept.step.waiting if kept else {}
         id = next(iter(waiting)) if tool_call_id is None and len(waiting) == 1 else tool_call_id
         if kept is not None and id is not None and id in waiting:
@@ -172,20 +216,57 @@ class WaitingCalls:
         if waiting:
             ids = ", ".join(map(repr, waiting))
             raise InputError(f"run {run_id!r} waits for another tool call: give one of {ids}")
-        raise InputError(
-            f"no tool call of run {run_id!r} waits here: it was decided already, its run is being "
-            f"continued (read that to its end first), it waited too long, or another agent or "
-            f"process ran it"
-        )
+        raise _nothing_waits(run_id)
 
-    def take(self, kept: Kept) -> None:
-        """A run goes on: nobody else can continue it."""
-        del self._kept[kept.run_id]
+    async def _from_shelf(
+        self,
+        shelf: WorkflowStore,
+        owner: Any,
+        run_id: str,
+        kept: Kept | None,
+        read: Callable[[dict[str, Any]], Kept],
+    ) -> Kept | None:
+        """The run as the store has it; `kept` if this process has just that, which is more."""
+        form = await shelf.get(KIND, run_id)
+        if form is None or form.get("agentId") != owner.id:
+            return None
+        if kept is None or kept.form is None or kept.form["token"] != form["token"]:
+            kept = read(form)
+            kept.form = form
+            left = (parse_time(form["until"]) - datetime.now(UTC)).total_seconds()
+            kept.until = time.monotonic() + left
+        return kept
+
+    async def take(self, kept: Kept) -> None:
+        """A run goes on: nobody else can continue it. Raises `InputError` if somebody does."""
+        here = self._kept.pop(kept.run_id, None)
+        if self._shelf is None or kept.form is None:
+            if here is not kept:
+                raise _nothing_waits(kept.run_id)
+            return
+        taken = await self._shelf.take(KIND, kept.run_id)
+        if taken is not None and taken["token"] == kept.form["token"]:
+            return
+        if taken is not None:  # it has gone on and waits again since: that is not ours to take
+            await self._shelf.put(KIND, kept.run_id, taken, expires_at=parse_time(taken["until"]))
+        raise _nothing_waits(kept.run_id)
 
     def _expire(self) -> None:
         now = time.monotonic()
         for run_id in [id for id, kept in self._kept.items() if kept.until <= now]:
             del self._kept[run_id]
+
+
+def _nothing_waits(run_id: str) -> InputError:
+    return InputError(
+        f"no tool call of run {run_id!r} waits here: it was decided already, its run is being "
+        f"continued (read that to its end first), it waited too long, or another agent or "
+        f"process ran it"
+    )
+
+
+def _told(form: dict[str, Any]) -> list[Chunk]:
+    return [Chunk.from_json(held["chunk"]) for held in form["step"]["waiting"]]
 
 
 def allowed(waiting: Waiting) -> Decision:

@@ -183,6 +183,13 @@ class Answer:
         if chunk.payload.signature is not UNSET and isinstance(part, ReasoningPart):
             part.details = [{"type": "text", "text": "", "signature": chunk.payload.signature}]
 
+    def restore_block(self, id: str, part: TextPart | ReasoningPart) -> None:
+        """Take over a block that was ended, and merged into the message, before."""
+        block = _Block(id, part)
+        block.ended = True
+        block.pieces.append(part.text if isinstance(part, TextPart) else part.reasoning)
+        self._blocks.append(block)
+
     def end_blocks(self) -> None:
         """The model has finished: what comes all the same begins blocks of its own."""
         for block in self._blocks:

@@ -24,6 +24,7 @@ from .leaving import note_executed
 from .pipeline import sign, verdict_in
 from .response import merge, response_message, write_flat_text
 from .step import Step, tripwire_of
+from .waiting_form import kept_form
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -272,8 +273,8 @@ async def _end_waiting(run: RunState, step: Step) -> None:
     What has come of the step is shown, but it counts when it has come to its end.
     """
     try:
-        run.waiting_calls.check_free(run.run_id)
-    except InputError as error:
+        await run.waiting_calls.check_free(run.run_id)
+    except ProcessionError as error:
         broken(run, error)
         await settle(run)
         return
@@ -285,6 +286,8 @@ async def _end_waiting(run: RunState, step: Step) -> None:
         carried=run.in_hand(),
     )
     assert step.portion is not None
+    if run.waiting_calls.outlives_process:
+        kept.form = kept_form(run, kept)
     result = step.result(run, step.portion.text(run.message_list))
     result.finish_reason = "suspended"
     step.recorded = True
@@ -295,8 +298,8 @@ async def _end_waiting(run: RunState, step: Step) -> None:
     await settle(run)
     if run.status == "suspended":
         try:
-            run.waiting_calls.keep(kept)
-        except InputError as error:  # taken since, while extensions were told
+            await run.waiting_calls.keep(kept)
+        except ProcessionError as error:  # taken since, while others were told; a store that fails
             broken(run, error)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
@@ -28,14 +28,16 @@ from ..request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY, Requ
 from ..run import Run
 from ..tools import tool_map
 from ..waiting import fingerprint
+from .choices import chosen_by_hooks, step_args
 from .closing import blocked_in_input, settle
 from .interruption import Interrupted, Interruption
 from .loop import Loop
 from .pipeline import NO_PROCESSORS, Chain, Link, Pipeline, fold, verdict_in
 from .response import find_call
-from .returns import apply_messages
+from .returns import apply_messages, apply_step
 from .run_state import RunState
 from .suspending import mark_allowed
+from .waiting_form import kept_from_form
 
 if TYPE_CHECKING:
     from ..abort_signal import AbortSignal
@@ -123,24 +125,30 @@ async def continue_run(
     call waits, or when its arguments are no longer those that were shown.
     """
     check_options(options, known=ContinueOptions)
-    kept, tool_call_id = agent.waiting_calls.find(agent, run_id, tool_call_id)
+    room = agent.waiting_calls
+    kept, tool_call_id = await room.find(
+        agent, run_id, tool_call_id, lambda form: kept_from_form(form, agent, options)
+    )
     held = kept.step.waiting[tool_call_id]
     decision = decide(held)
     run = RunState(kept.carried["message_list"], kept.carried["request_context"])
     run.take_up(kept.carried)
+    if kept.tool_names is not None:
+        await _take_over(agent, run)
     part = find_call(run, tool_call_id)
     if decision.allowed and (part is None or fingerprint(part.tool_invocation.args) != held.shown):
         raise InputError(
             f"the arguments of tool call {tool_call_id!r} have changed since they were shown, so "
             f"nobody has approved them: decline the call"
         )
+    _bring_context(run, options.get("request_context"))
     _take_options(run, options)
     if run.abort_signal is not None and run.abort_signal.aborted:
         raise InputError(
             f"the abort signal of run {run_id!r} has fired already, so nothing would be done: "
             f"decide the call with another abort_signal, or with abort_signal=None"
         )
-    agent.waiting_calls.take(kept)
+    await room.take(kept)
     run.streaming = streaming
     run.pipeline = NO_PROCESSORS
     run.interruption = Interruption(run.abort_signal)
@@ -149,18 +157,63 @@ async def continue_run(
         await _set_up(agent, run, run.options)
     except BaseException:
         with suppress(InputError):  # another run has taken its place meanwhile
-            agent.waiting_calls.keep(kept, until=kept.until)  # nothing of the call has begun
+            await room.keep(kept, until=kept.until)  # nothing of the call has begun
         run.status = "failed"
         await settle(run)
         raise
     run.gate.seen.extend(kept.seen)
     step: Step = kept.step.continued(tool_call_id, decision)
     run.step, run.step_number = step, step.number
+    if kept.tool_names is not None:
+        await _outfit(run, step, kept.tool_names)
     if part is not None and decision.allowed:
         mark_allowed(part.tool_invocation)
     if run.abort_signal is not None:
         _listen_to_signal(run, run.abort_signal)
     return Run(Loop(run))
+
+
+def _bring_context(run: RunState, given: Any) -> None:
+    """What the request that goes on with a run has to say; not whose conversation it is."""
+    if not given:
+        return
+    context = run.request_context
+    for key, value in RequestContext(
+        given.all if isinstance(given, RequestContext) else given
+    ).entries():
+        if key in (MASTRA_THREAD_ID_KEY, MASTRA_RESOURCE_ID_KEY):
+            if value != context.get(key):
+                raise InputError(
+                    f"run {run.run_id!r} belongs to another conversation than request_context "
+                    f"names under {key!r}, so nothing was decided"
+                )
+            continue
+        context.set(key, value)
+
+
+async def _take_over(agent: Agent, run: RunState) -> None:
+    """A run that another process has begun: model, tools and the rest are those of the agent."""
+    run.max_retries, run.models, run.observer = agent.max_retries, agent.models, agent.observer
+    run.waiting_calls = agent.waiting_calls
+    _take_options(run, run.options)
+    await _model_and_tools(agent, run)
+
+
+async def _outfit(run: RunState, step: Step, tool_names: Collection[str]) -> None:
+    """The model and the tools of a step that another process has begun (G-F6).
+
+    Tools that the agent does not have were brought by processors: they are asked again.
+    """
+    step.model, step.tools = run.model, run.tools
+    step.provider_options, step.model_settings = run.provider_options, run.model_settings
+    step.structured_output = run.structured_output
+    if set(tool_names) <= set(step.tools) or not run.step_chain:
+        return
+    step.choices = step_args(run, step)
+    choice, active = step.tool_choice, step.active_tools
+    await fold(run, run.step_chain, step.choices, apply_step)
+    chosen_by_hooks(step)
+    step.tool_choice, step.active_tools = choice, active
 
 
 async def _set_up(agent: Agent, run: RunState, options: Mapping[str, Any]) -> None:
@@ -281,7 +334,9 @@ async def _pipeline(agent: Agent, run: RunState, options: Mapping[str, Any]) -> 
         asked = options.get(kind)
         entries = await resolved(getattr(agent, kind) if asked is None else asked, scope)
         lists.append(check_processors(entries, kind))
+    given = [kind for kind in LISTS if options.get(kind) is not None]
     run.options = {**options, **dict(zip(LISTS, lists, strict=True))}  # should the run wait
+    run.options.setdefault("own_lists", given)
     inputs, outputs, errors = lists
     opening = Opening(
         run_id=run.run_id,

@@ -45,13 +45,13 @@ def response_message(run: RunState) -> Message:
 class Portion:
     """What one step put into the response message, found again after hooks edited it."""
 
-    __slots__ = ("_known", "first", "message_id", "start")
+    __slots__ = ("first", "known", "message_id", "start")
 
     def __init__(self, message_id: str, start: int, first: Part | None, known: set[str]) -> None:
         self.message_id = message_id
         self.start = start
         self.first = first
-        self._known = known
+        self.known = known
 
     def parts(self, messages: MessageList, *, until: Portion | None = None) -> list[Part]:
         """The step's parts as they are now, those of messages that hooks have added included.
@@ -66,7 +66,7 @@ class Portion:
                 if until is not None and until.message_id == self.message_id:
                     end = until._begin(parts)
                 found += parts[self._begin(parts) : end]
-            elif message.id not in self._known and until is None:
+            elif message.id not in self.known and until is None:
                 found += message.content.parts
         return found
 
