@@ -57,6 +57,13 @@ class RequestContext:
         view._fixed = {**self._fixed, **fixed}
         return view
 
+    def pin(self, key: str, value: Any) -> None:
+        """Show `key` in this view only; for extensions, whose entries are those of one run (R-816).
+
+        A later `set` of `key` does not show here.
+        """
+        self._fixed = {**self._fixed, key: value}
+
     def get(self, key: str, default: Any = None) -> Any:
         """The value of `key`, or `default` (R-801)."""
         if key in self._fixed:

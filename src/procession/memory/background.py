@@ -1,0 +1,44 @@
+"""Work that goes on when a run has ended: titles, vectors of what was deleted (M-148, M-160)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+__all__ = ["Background"]
+
+_log = logging.getLogger("procession")
+
+
+class Background:
+    """Tasks that nobody waits for but who asks for `settled`; what they raise is logged.
+
+    They belong to the event loop they were begun on, and end with it.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, what: str, work: Coroutine[None, None, object]) -> None:
+        """Begin `work`; `what` says in the log what has failed."""
+        task = asyncio.get_running_loop().create_task(_logged(what, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def settled(self) -> None:
+        """Until all that was begun on this event loop has ended."""
+        here = asyncio.get_running_loop()
+        while tasks := [task for task in self._tasks if task.get_loop() is here]:
+            await asyncio.wait(tasks)
+
+
+async def _logged(what: str, work: Coroutine[None, None, object]) -> None:
+    try:
+        await work
+    except Exception as error:
+        # The kind alone: the words may hold what users have said.
+        _log.warning("memory: %s failed: %s", what, type(error).__name__)

@@ -1,0 +1,169 @@
+"""`Memory`: what an agent remembers of its conversations, as processors around the user's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Unpack
+
+from msgspec.structs import replace
+
+from ..errors import OptionError, OwnerError
+from ..extension import Around
+from ..keywords import check_keywords
+from .conversation import MEMORY_CONTEXT_KEY, asked_of
+from .history import MessageHistory
+from .input_filter import MemoryInputFilter
+from .options import OptionsDict, merged_options, read_options
+from .threads import Threads, memory_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..embedder import EmbedderSpec
+    from ..extension import Opening
+    from ..store import MemoryStore, Store
+    from ..tools import Tool
+    from .options import MemoryOptions
+
+__all__ = ["Memory"]
+
+_NAME = "Memory"
+
+
+class Memory(Threads):
+    """Remembers conversations: `Agent(…, memory=Memory(storage=…))`.
+
+    A call uses it when it names a conversation: `memory={"thread": "t1", "resource": "u1"}`, where
+    `thread` may be `{"id": …, "title": …, "metadata": …}`, and `options` override those given here
+    for this call (M-002, M-020). Nothing of a thread is loaded or saved by other calls (M-003).
+
+    `storage` is a `Store`, or its domain `"memory"`; it is needed when a conversation is first used
+    (M-021). `vector` and `embedder` are what `semantic_recall` looks things up with. Options may be
+    given as keywords, or as a mapping `options`:
+
+    - `last_messages` (10): how many stored messages a prompt holds; `False`, and 0: nothing is
+      loaded and nothing is saved;
+    - `message_history`: `{"max_tokens": …, "at_max_remove_tokens": …}`, the history within a number
+      of tokens of the whole prompt, in place of `last_messages` or beside it (M-091);
+    - `semantic_recall`, `working_memory`, `generate_title`: off unless asked for;
+    - `read_only` (False): load, but save nothing (M-024);
+    - `retain_full_input` (False): take what the caller sends as it is, also what is known (M-066);
+    - `save_on_abort` (False): keep, of a run that a processor has blocked after the model answered,
+      the user's message and the calls of tools that really ran (M-108).
+
+    Raises `OptionError`, which names the option, for what cannot work (M-022, M-026).
+    """
+
+    def __init__(
+        self,
+        *,
+        storage: Store | MemoryStore | None = None,
+        vector: Any = None,
+        embedder: EmbedderSpec | None = None,
+        options: OptionsDict | None = None,
+        **keywords: Unpack[OptionsDict],
+    ) -> None:
+        super().__init__(storage)
+        check_keywords(_NAME, keywords, OptionsDict.__annotations__)
+        self.vector = vector or None
+        self.embedder = embedder
+        self._given = merged_options(_NAME, merged_options(_NAME, {}, options), keywords)
+        self.options = self._checked(self._given)
+        """The options in force where a call gives none."""
+        self.page_size = self.options.last_messages or False
+
+    def _checked(self, given: Mapping[str, Any]) -> MemoryOptions:
+        options = read_options(_NAME, given)
+        if options.semantic_recall is not None:
+            for name, there in (("vector", self.vector), ("embedder", self.embedder)):
+                if there is None:
+                    raise OptionError(f"{_NAME}: semantic_recall needs {name}=…")
+        return options
+
+    def options_for(self, asked: Mapping[str, Any] | None) -> MemoryOptions:
+        """The options of a call that gives `asked` (M-020)."""
+        return self._checked(merged_options(_NAME, self._given, asked)) if asked else self.options
+
+    # ── what a run is given ────────────────────────────────────────────────────────────────────
+
+    async def extend(self, opening: Opening) -> Around:
+        """The processors and tools of one run; nothing without a conversation (M-003).
+
+        Raises `InputError` for a thread without a resource, or the reverse, and `OwnerError` for a
+        thread of another resource (M-004, R-813, R-814).
+        """
+        conversation, asked = asked_of(opening.memory, opening.request_context)
+        options = self.options_for(asked)
+        if conversation is None:
+            return Around()
+        thread = await memory_store(self.storage).get_thread_by_id(conversation.thread_id)
+        if thread is not None and thread.resource_id != conversation.resource_id:
+            raise OwnerError(
+                f"thread {thread.id!r} belongs to resource {thread.resource_id!r}, not to "
+                f"{conversation.resource_id!r}"
+            )
+        conversation = replace(conversation, options=options)
+        opening.request_context.pin(MEMORY_CONTEXT_KEY, conversation.entry())
+        inputs, outputs = opening.input_processors, opening.output_processors
+        return Around(
+            before_input=self._before(options, inputs),
+            after_output=self._behind(options, inputs, outputs),
+            tools=self._tools(options),
+        )
+
+    def get_input_processors(self, configured: Iterable[Any] = ()) -> list[Any]:
+        """What runs before the input processors `configured`; theirs by id are left out (M-046)."""
+        return self._before(self.options, configured)
+
+    def get_output_processors(
+        self, configured: Iterable[Any] = (), *, configured_input: Iterable[Any] = ()
+    ) -> list[Any]:
+        """What runs behind the output processors `configured` (M-046).
+
+        What stands among `configured_input` saves by itself, and is left out as well (M-043).
+        """
+        return self._behind(self.options, configured_input, configured)
+
+    def list_tools(self) -> dict[str, Tool]:
+        """The tools that are offered to the model beside the agent's own, by name."""
+        return self._tools(self.options)
+
+    def _before(self, options: MemoryOptions, inputs: Iterable[Any]) -> list[Any]:
+        store = self.storage
+        found: list[Any] = []
+        if options.has_history:
+            found.append(
+                MemoryInputFilter(storage=store, retain_full_input=options.retain_full_input)
+            )
+            found.append(
+                MessageHistory(
+                    storage=store,
+                    last_messages=options.last_messages,
+                    budget=options.budget,
+                    read_only=True,  # the one among the output processors saves
+                )
+            )
+        return without(found, inputs)
+
+    def _behind(
+        self, options: MemoryOptions, inputs: Iterable[Any], outputs: Iterable[Any]
+    ) -> list[Any]:
+        found: list[Any] = []
+        if options.has_history and not options.read_only:
+            found.append(MessageHistory(storage=self.storage, save_on_abort=options.save_on_abort))
+        return without(found, (*inputs, *outputs))
+
+    def _tools(self, options: MemoryOptions) -> dict[str, Tool]:
+        return {}
+
+
+def without(found: Sequence[Any], placed: Iterable[Any]) -> list[Any]:
+    """Those of `found` whose ids nobody has placed himself (M-043)."""
+    ids = set(_ids(placed))
+    return [entry for entry in found if entry.id not in ids]
+
+
+def _ids(entries: Iterable[Any]) -> Iterable[Any]:
+    """The ids of processors, and of those within a workflow that stands for one (M-044)."""
+    for entry in entries:
+        yield getattr(entry, "id", None)
+        yield from _ids(getattr(entry, "processors", ()))
