@@ -123,7 +123,7 @@ def test_several_text_parts_of_a_user_are_joined_for_old_readers() -> None:
         ({"image": b"\x01"}, "image/jpeg", "AQ=="),
         ({"image": "AQ==", "mediaType": "image/png"}, "image/png", "AQ=="),
         ({"image": "AQ==", "mime_type": "image/gif"}, "image/gif", "AQ=="),
-        ({"image": "data:image/webp;base64,AQ=="}, "image/webp", "data:image/webp;base64,AQ=="),
+        ({"image": "data:image/webp;base64,AQ=="}, "image/jpeg", "data:image/webp;base64,AQ=="),
     ],
 )
 def test_images_become_file_parts(form: dict[str, Any], media_type: str, data: str) -> None:
@@ -131,6 +131,14 @@ def test_images_become_file_parts(form: dict[str, Any], media_type: str, data: s
     (part,) = added({"role": "user", "content": [{"type": "image", **form}]}).parts
     assert isinstance(part, FilePart)
     assert (part.mime_type, part.data) == (media_type, data)
+
+
+def test_a_model_is_told_the_type_that_a_data_url_names() -> None:
+    """R-362, R-365: whatever the message says of it"""
+    image = {"type": "image", "image": "data:image/webp;base64,AQ=="}
+    messages = MessageList().add({"role": "user", "content": [image]}, "input")
+    (sent,) = messages.provider_prompt()[0]["content"]
+    assert (sent["mediaType"], sent["data"]) == ("image/webp", "AQ==")
 
 
 def test_v4_and_v5_assistant_parts() -> None:

@@ -135,8 +135,10 @@ def _media_type(data: Form, content: str, default: str) -> str:
 
 
 def _image(data: Form) -> Part:
-    content = _file_data(data["image"])
-    return FilePart(mime_type=_media_type(data, content, "image/jpeg"), data=content)
+    # without a type of its own it counts as a JPEG, also where a data URL says otherwise.
+    # A model is told what the data URL says.
+    kind = data.get("mediaType") or data.get("mimeType") or "image/jpeg"
+    return FilePart(mime_type=kind, data=_file_data(data["image"]))
 
 
 def _file(data: Form) -> Part:

@@ -39,6 +39,8 @@ __all__ = [
 
 Entry = dict[str, Any]
 
+IMAGE_TYPE = "image/jpeg"
+"""What an image counts as whose sender has not said what it is (R-365)."""
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 _OUTCOMES = frozenset({"result", "output-error", "output-denied"})
 
@@ -182,7 +184,7 @@ def attachment_parts(attachments: Sequence[Mapping[str, Any]], parts: Sequence[P
 
 def _type_in(url: str) -> str:
     found = re.match(r"data:([^;,]+)", url)
-    return found[1] if found else "image/jpeg"
+    return found[1] if found else IMAGE_TYPE
 
 
 def is_url(data: Any) -> bool:
@@ -190,10 +192,18 @@ def is_url(data: Any) -> bool:
     return isinstance(data, str) and _URL.match(data) is not None
 
 
+def _image_type_in(data: Any) -> str | None:
+    """The kind of image that a data URL names; a message may have it under `IMAGE_TYPE`."""
+    found = re.match(r"data:(image/[^;,]+)", data) if isinstance(data, str) else None
+    return found[1] if found else None
+
+
 def file_entry(part: Part) -> Entry:
     """A file or image; its data as base64 text, or the URL as it stands (R-361, R-362)."""
     data: Any = getattr(part, "data", None)
     media_type: str = getattr(part, "mime_type", None) or "application/octet-stream"
+    if media_type == IMAGE_TYPE:
+        media_type = _image_type_in(data) or media_type
     entry: Entry = {
         "type": "file",
         "mediaType": media_type,
