@@ -2,5 +2,6 @@
 
 from .domains import CompositeStore
 from .in_memory import InMemoryStore
+from .sqlite import SQLiteStore
 
-__all__ = ["CompositeStore", "InMemoryStore"]
+__all__ = ["CompositeStore", "InMemoryStore", "SQLiteStore"]

@@ -6,25 +6,48 @@ surrogates or both, and escaped they take them (M-205). Times are whole microsec
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from ..errors import InputError, StoreError
 from ..messages import Message, MessageContent
 from ..records import clean_json, plain
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+__all__ = [
+    "KEY",
+    "MessageRow",
+    "checked_object",
+    "fact_of",
+    "facts_of",
+    "from_json",
+    "message_of",
+    "moment",
+    "now",
+    "optional_json",
+    "optional_object",
+    "row_of",
+    "stamp",
+    "text",
+    "to_json",
+]
 
-__all__ = ["MessageRow", "from_json", "message_of", "moment", "row_of", "stamp", "to_json"]
+KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""A key of metadata that a filter can ask for."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 class MessageRow(NamedTuple):
-    """A message as it is kept. `extra` is JSON: keys of the message that this version ignores."""
+    """A message as it is kept.
+
+    `extra` is JSON: keys of the message that this version ignores. `facts` is what a filter can
+    find in its metadata; reading does without.
+    """
 
     id: str
     thread_id: str
@@ -34,6 +57,7 @@ class MessageRow(NamedTuple):
     created_at: int
     content: str
     extra: str | None
+    facts: str | None = None
 
 
 def row_of(message: Message, thread_id: str, resource_id: str) -> MessageRow:
@@ -46,7 +70,8 @@ def row_of(message: Message, thread_id: str, resource_id: str) -> MessageRow:
         type=message.type,
         created_at=stamp(message.created_at),
         content=to_json(message.content.to_json()),
-        extra=to_json(message.extra) if message.extra else None,
+        extra=optional_json(message.extra),
+        facts=facts_of(message.content.metadata),
     )
 
 
@@ -60,7 +85,7 @@ def message_of(row: MessageRow) -> Message:
         type=row.type,
         created_at=moment(row.created_at),
         content=MessageContent.from_json(from_json(row.content)),
-        extra=from_json(row.extra) if row.extra else None,
+        extra=optional_object(row.extra),
     )
 
 
@@ -71,6 +96,23 @@ def to_json(value: Mapping[str, Any] | None) -> str:
         return json.dumps(data, allow_nan=False, separators=(",", ":"))
     except ValueError:
         return json.dumps(_finite(data), allow_nan=False, separators=(",", ":"))
+
+
+def checked_object(value: Any, what: str) -> str:
+    """As `to_json`, of what must be a mapping."""
+    if not isinstance(value, Mapping):
+        raise InputError(f"{what} must be a JSON object, not {type(value).__name__}")
+    return to_json(cast("Mapping[str, Any]", value))
+
+
+def optional_json(value: Mapping[str, Any] | None) -> str | None:
+    """As `to_json`; `None` stays `None`."""
+    return None if value is None else to_json(value)
+
+
+def optional_object(text: str | None) -> dict[str, Any] | None:
+    """As `from_json`; `None` stays `None`."""
+    return None if text is None else from_json(text)
 
 
 def _finite(value: Any) -> Any:
@@ -100,6 +142,11 @@ def stamp(time: datetime) -> int:
     return (aware - _EPOCH) // _MICROSECOND
 
 
+def now() -> int:
+    """This moment, as `stamp` gives it."""
+    return stamp(datetime.now(UTC))
+
+
 def moment(microseconds: int) -> datetime:
     """The time that `stamp` made a number of, in UTC."""
     return _EPOCH + microseconds * _MICROSECOND
@@ -110,3 +157,28 @@ def text(value: Any, what: str) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"{what} must be a text that is not empty, not {type(value).__name__}")
     return value
+
+
+def facts_of(metadata: Mapping[str, Any] | None) -> str | None:
+    """What a filter can find in metadata: a line for each entry, between line breaks."""
+    lines = [
+        line
+        for key, value in plain(metadata or {}).items()
+        if KEY.fullmatch(key) and (line := fact_of(key, value)) is not None
+    ]
+    return "\n" + "\n".join(lines) + "\n" if lines else None
+
+
+def fact_of(key: str, value: Any) -> str | None:
+    """An entry in one line of ASCII, equal for equal entries; `None` for what is no scalar."""
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            value = None  # as it is stored
+        elif value.is_integer():
+            value = int(value)
+    if value is not None and not isinstance(value, str | int | float):
+        return None
+    shown = json.dumps(value)
+    if len(shown) > 120:
+        shown = "#" + hashlib.sha256(shown.encode()).hexdigest()
+    return f"{key}={shown}"

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from ..errors import InputError
 from ..records import plain
 from ..store import WORKING_MEMORY_KEY, Resource, Thread
 from .domains import ByDomain
-from .encoding import MessageRow, from_json, message_of, moment, stamp, text, to_json
+from .encoding import (
+    MessageRow,
+    checked_object,
+    facts_of,
+    from_json,
+    message_of,
+    moment,
+    now,
+    optional_json,
+    optional_object,
+    stamp,
+    text,
+)
 from .queries import (
     Around,
     Order,
     Paging,
     Range,
-    facts_of,
     ids_of,
     includes_of,
     order_of,
@@ -40,6 +48,9 @@ from .turns import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
     from ..messages import Message
     from ..store import (
         Include,
@@ -140,7 +151,8 @@ class _Conversations:
             found = [
                 thread
                 for thread in self._threads.values()
-                if resource_id in (None, thread.resource_id) and _holds(thread.metadata, facts)
+                if resource_id in (None, thread.resource_id)
+                and _holds(facts_of(thread.metadata), facts)
             ]
             found.sort(key=lambda thread: getattr(thread, order.field))
             if order.latest_first:
@@ -224,11 +236,8 @@ class _Conversations:
             if (asked.first is None or place[0] >= asked.first)
             and (asked.last is None or place[0] <= asked.last)
             and (owner is None or self._rows[place[2]].resource_id == owner)
-            and (not asked.facts or self._says(place[2], asked.facts))
+            and _holds(self._rows[place[2]].facts, asked.facts)
         ]
-
-    def _says(self, id: str, facts: tuple[str, ...]) -> bool:
-        return _holds(from_json(self._rows[id].content).get("metadata"), facts)
 
     def _around(
         self, around: list[Around], threads: list[str] | None, owner: str | None
@@ -259,7 +268,7 @@ class _Conversations:
 
     async def save_messages(self, messages: Iterable[Message]) -> list[Message]:
         given = list(messages)
-        writes = writes_of(given, stamp(datetime.now(UTC)))
+        writes = writes_of(given, now())
         with self._lock:
             self._write(writes)
             return [message_of(self._rows[message.id]) for message in given]
@@ -326,7 +335,7 @@ class _Conversations:
             id=write.thread_id,
             resource_id=write.resource_id or "",
             title=write.title,
-            metadata=from_json(write.metadata) if write.metadata else None,
+            metadata=optional_object(write.metadata),
             created_at=moment(write.at),
             updated_at=moment(write.at),
         )
@@ -391,7 +400,7 @@ class _Conversations:
             there = self._resources.get(id) or Resource(id=id)
             made = change(there.working_memory)
             if made != there.working_memory:
-                self._resources[id] = there.replace(working_memory=made, updated_at=_now())
+                self._resources[id] = there.replace(working_memory=made, updated_at=moment(now()))
             return made
 
     def _change_thread(
@@ -408,7 +417,7 @@ class _Conversations:
         made = change(before)
         if made != before:
             metadata = {**metadata, WORKING_MEMORY_KEY: made}
-            self._threads[thread_id] = thread.replace(metadata=metadata, updated_at=_now())
+            self._threads[thread_id] = thread.replace(metadata=metadata, updated_at=moment(now()))
         return made
 
 
@@ -428,10 +437,8 @@ class _Snapshots:
         expires_at: datetime | None = None,
     ) -> None:
         key = (text(kind, "kind"), text(id, "id"))
-        if not isinstance(value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InputError(f"value must be a JSON object, not {type(value).__name__}")
         ends = None if expires_at is None else moment(stamp(expires_at))
-        made = to_json(value)
+        made = checked_object(value, "value")
         with self._lock:
             self._forget_expired()
             self._values[key] = (made, ends)
@@ -454,25 +461,21 @@ class _Snapshots:
             self._values.pop((kind, id), None)
 
     def _read(self, kept: tuple[str, datetime | None] | None) -> dict[str, Any] | None:
-        if kept is None or (kept[1] is not None and kept[1] <= _now()):
+        if kept is None or (kept[1] is not None and kept[1] <= moment(now())):
             return None
         return from_json(kept[0])
 
     def _forget_expired(self) -> None:
-        now = _now()
+        at = moment(now())
         for key, (_, ends) in list(self._values.items()):
-            if ends is not None and ends <= now:
+            if ends is not None and ends <= at:
                 del self._values[key]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _copied(row: _R) -> _R:
     """A copy that shares nothing with `row`, and holds plain data only."""
-    metadata = None if row.metadata is None else from_json(to_json(row.metadata))
-    extra = None if row.extra is None else from_json(to_json(row.extra))
+    metadata = optional_object(optional_json(row.metadata))
+    extra = optional_object(optional_json(row.extra))
     times = {
         "created_at": moment(stamp(row.created_at)),
         "updated_at": moment(stamp(row.updated_at)),
@@ -482,18 +485,15 @@ def _copied(row: _R) -> _R:
 
 def _merged(row: _R, metadata: Mapping[str, Any] | UnsetType) -> _R:
     """A copy with keys of metadata written over the earlier ones, changed now."""
-    changed = _copied(row.replace(updated_at=max(row.updated_at, _now())))
+    changed = _copied(row.replace(updated_at=max(row.updated_at, moment(now()))))
     if metadata is not UNSET:
         changed.metadata = {**(changed.metadata or {}), **plain(metadata)}
     return changed
 
 
-def _holds(metadata: Mapping[str, Any] | None, facts: tuple[str, ...]) -> bool:
-    """Whether metadata has all entries that are asked for."""
-    if not facts:
-        return True
-    there = facts_of(plain(metadata)) or ""
-    return all(f"\n{fact}\n" in there for fact in facts)
+def _holds(there: str | None, facts: tuple[str, ...]) -> bool:
+    """Whether all entries that are asked for are there."""
+    return all(f"\n{fact}\n" in (there or "") for fact in facts)
 
 
 def _part(found: list[_T], paging: Paging) -> list[_T]:

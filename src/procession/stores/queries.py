@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from ..errors import InputError
 from ..keywords import check_keywords
 from ..store import MessagePage, ThreadPage
-from .encoding import stamp, text
+from .encoding import KEY, fact_of, stamp, text
 
 if TYPE_CHECKING:
     from ..messages import Message
@@ -20,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Around", "Order", "Paging", "Range", "ids_of", "includes_of", "order_of", "range_of"]
 
-_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FIELDS = {
     "created_at": "created_at",
     "createdAt": "created_at",
@@ -177,41 +173,16 @@ def wanted_facts(metadata: Any) -> tuple[str, ...]:
         raise InputError(f"filter: metadata must be a mapping, not {type(metadata).__name__}")
     found: list[str] = []
     for key, value in cast("Mapping[Any, Any]", metadata).items():
-        if not isinstance(key, str) or not _KEY.fullmatch(key):
+        if not isinstance(key, str) or not KEY.fullmatch(key):
             raise InputError(
                 "filter: keys of metadata are identifiers: a letter or underscore, then letters, "
                 "digits or underscores"
             )
-        fact = _fact(key, value)
+        fact = fact_of(key, value)
         if fact is None:
             raise InputError(f"filter: metadata {key!r} must be a text, number, bool or None")
         found.append(fact)
     return tuple(found)
-
-
-def facts_of(metadata: Mapping[str, Any] | None) -> str | None:
-    """What a filter can find in metadata: a line for each entry, between line breaks."""
-    lines = [
-        line
-        for key, value in (metadata or {}).items()
-        if _KEY.fullmatch(key) and (line := _fact(key, value)) is not None
-    ]
-    return "\n" + "\n".join(lines) + "\n" if lines else None
-
-
-def _fact(key: str, value: Any) -> str | None:
-    """An entry in one line of ASCII, equal for equal entries; `None` for what is no scalar."""
-    if isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):
-            value = None  # as it is stored
-        elif value.is_integer():
-            value = int(value)
-    if value is not None and not isinstance(value, str | int | float):
-        return None
-    shown = json.dumps(value)
-    if len(shown) > 120:
-        shown = "#" + hashlib.sha256(shown.encode()).hexdigest()
-    return f"{key}={shown}"
 
 
 def _mapping(given: Any, what: str, known: tuple[str, ...]) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from ..errors import InputError, OwnerError
 from ..messages import Message
 from ..records import parse_time
-from .encoding import MessageRow, from_json, row_of, stamp, text, to_json
-from .queries import facts_of, ids_of
+from .encoding import MessageRow, facts_of, from_json, optional_json, row_of, stamp, text
+from .queries import ids_of
 
 if TYPE_CHECKING:
     from ..store import Turn
@@ -48,7 +48,7 @@ def write_of(turn: Turn) -> Write:
         replaced,
         deleted,
         turn.title,
-        None if turn.metadata is None else to_json(turn.metadata),
+        optional_json(turn.metadata),
         facts_of(turn.metadata),
         stamp(turn.at),
     )

@@ -1,0 +1,175 @@
+"""The threads of a SQLite file: one that writes, a few that read beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from ...errors import StoreError
+from ..sql.schema import MIGRATIONS, migrate
+from .driving import DIALECT, drive
+from .failures import explained, is_busy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+__all__ = ["Lanes"]
+
+T = TypeVar("T")
+
+_READERS = 4
+_MEMORY = ":memory:"
+_PAUSE = 0.02
+
+
+class Lanes:
+    """An open file.
+
+    A transaction begins and ends within one call on one thread, whatever happens to the task that
+    waits for it: a cancelled one cannot leave it open.
+    """
+
+    def __init__(self, path: str, synchronous: str, timeout: float) -> None:
+        self.process = os.getpid()
+        self._path = path
+        self._synchronous = synchronous
+        self._timeout = timeout
+        self._writer = ThreadPoolExecutor(1, "procession-sqlite-writer")
+        # A database in memory belongs to one connection.
+        self._shared = path == _MEMORY
+        self._readers = (
+            self._writer
+            if self._shared
+            else ThreadPoolExecutor(_READERS, "procession-sqlite-reader")
+        )
+        self._writing: sqlite3.Connection | None = None
+        self._idle: list[sqlite3.Connection] = []
+
+    async def start(self) -> None:
+        """Open the file, unless it is."""
+        if self._writing is None:
+            await self._on(self._writer, self._opened)
+
+    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do it in a transaction that writes."""
+        return await self._on(self._writer, partial(self._transaction, work))
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do it in a transaction that reads."""
+        await self.start()
+        return await self._on(self._readers, partial(self._reading, work))
+
+    async def close(self) -> None:
+        """Close the connections, when what has begun is done."""
+        await self._on(self._writer, self._shut)
+        self._writer.shutdown(wait=False)
+
+    async def _on(self, threads: ThreadPoolExecutor, call: Callable[[], T]) -> T:
+        try:
+            waiting = asyncio.get_running_loop().run_in_executor(threads, call)
+        except RuntimeError:
+            raise StoreError(f"the store {self._path!r} has been closed meanwhile") from None
+        return await waiting
+
+    # What follows runs on the threads.
+
+    def _transaction(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        connection = self._opened()
+        with self._within(connection, "BEGIN IMMEDIATE"):
+            made = work(connection)
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+            return made
+
+    def _reading(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._shared:
+            return self._transaction(work)
+        with self._explaining():
+            connection = self._idle.pop() if self._idle else self._connect("PRAGMA query_only = 1")
+        try:
+            with self._within(connection, "BEGIN"):
+                return work(connection)
+        finally:
+            self._idle.append(connection)
+
+    @contextmanager
+    def _within(self, connection: sqlite3.Connection, begin: str) -> Generator[None]:
+        """A transaction; whatever has not been committed at its end is taken back."""
+        with self._explaining():
+            try:
+                connection.execute(begin)
+                yield
+            finally:
+                # SQLite may have taken everything back by itself.
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _explaining(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise explained(error, self._path) from error
+
+    def _opened(self) -> sqlite3.Connection:
+        if self._writing is None:
+            with self._explaining():
+                self._writing = self._open()
+        return self._writing
+
+    def _open(self) -> sqlite3.Connection:
+        if not self._shared:
+            _make_private(self._path)
+        connection = self._connect(f"PRAGMA synchronous = {self._synchronous}")
+        try:
+            self._use_wal(connection)
+            with self._within(connection, "BEGIN IMMEDIATE"):
+                drive(partial(migrate, DIALECT, "store", MIGRATIONS), connection)
+                connection.execute("COMMIT")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connect(self, pragma: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+        )
+        connection.execute(pragma)
+        return connection
+
+    def _use_wal(self, connection: sqlite3.Connection) -> None:
+        """Let readers go on beside the writer; it stays so for the file.
+
+        For this change SQLite does not wait for others by itself.
+        """
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if not is_busy(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE)
+
+    def _shut(self) -> None:
+        if self._readers is not self._writer:
+            self._readers.shutdown(wait=True)
+        for connection in (*self._idle, self._writing):
+            if connection is not None:
+                connection.close()
+        self._idle.clear()
+        self._writing = None
+
+
+def _make_private(path: str) -> None:
+    """Make the file, for its owner only, if it is missing; SQLite's other files follow it."""
+    with suppress(OSError):  # SQLite meets the same obstacle, and it is told of then
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
