@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from procession import Agent, APICallError, ConfigurationError, processor, tool
-from procession.model import _loaded  # pyright: ignore[reportPrivateUsage]
+from procession.entry_points import load_entry
 from procession.testing import ScriptedModel, answer, tool_call
 
 
@@ -38,7 +38,7 @@ def test_a_missing_extra_is_named() -> None:
 
     with pytest.raises(ConfigurationError, match=r"pip install 'procession\[openai\]'"):
         brought_by = SimpleNamespace(name="procession", requires=["sdk>=1; extra == 'openai'"])
-        _loaded(SimpleNamespace(name="openai", load=load, dist=brought_by))
+        load_entry(SimpleNamespace(name="openai", load=load, dist=brought_by))
 
 
 async def test_an_exception_in_a_hook_says_where() -> None:

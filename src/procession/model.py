@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, TypeGuard, cast, runtime_checkable
 
@@ -11,6 +10,7 @@ from msgspec import Struct
 
 from .abort_signal import AbortSignal
 from .addresses import check_address, check_texts, public_url
+from .entry_points import load_entry, registered
 from .errors import ConfigurationError, UnknownModelError
 from .fallback import FallbackEntry, FallbackModel, UnavailableModel
 
@@ -185,15 +185,9 @@ def register_provider(name: str, factory: ProviderFactory) -> None:
 
 def known_providers() -> list[str]:
     """The names that model ids may begin with, sorted."""
-    return sorted({*_factories, *(entry.name for entry in _registered())} - {_COMPATIBLE})
-
-
-def _registered(name: str | None = None) -> list[Any]:
-    """Entry points of installed packages; looked up when needed, for that takes milliseconds."""
-    from importlib.metadata import entry_points
-
-    found = entry_points(group=_ENTRY_POINTS)
-    return [entry for entry in found if name is None or entry.name == name]
+    return sorted(
+        {*_factories, *(entry.name for entry in registered(_ENTRY_POINTS))} - {_COMPATIBLE}
+    )
 
 
 def resolve_model(spec: ModelSpec) -> LanguageModel:
@@ -315,42 +309,10 @@ def _resolve_id(model: str) -> LanguageModel:
 
 
 def _load_factory(provider: str) -> ProviderFactory | None:
-    for entry in _registered(provider):
-        factory: ProviderFactory = _loaded(entry)
+    for entry in registered(_ENTRY_POINTS, provider):
+        factory: ProviderFactory = load_entry(entry)
         return _factories.setdefault(provider, factory)
     return None
-
-
-def _loaded(entry: Any) -> Any:
-    """What an entry point names; a missing package is told with the extra that brings it."""
-    try:
-        return entry.load()
-    except ModuleNotFoundError as error:
-        brings = f"pip install '{_extra_of(entry, error.name or '')}'"
-        raise ConfigurationError(
-            f"provider {entry.name!r} needs the package {error.name!r}: {brings}"
-        ) from error
-
-
-def _extra_of(entry: Any, module: str) -> str:
-    """What to install for a missing module: the provider's own extra, or the smallest with it."""
-    source: Any = entry.dist
-    if source is None:
-        return module
-    wanted = module.partition(".")[0].replace("_", "-").lower()
-    extras: dict[str, list[str]] = {}
-    for requirement in source.requires or ():
-        name, _, condition = requirement.partition(";")
-        extra = re.search("extra *== *['\"]([^'\"]+)", condition)
-        if extra:
-            extras.setdefault(extra[1], []).append(name.lower().replace("_", "-"))
-    bringing = [
-        extra for extra, names in extras.items() if any(n.startswith(wanted) for n in names)
-    ]
-    if not bringing:
-        return module
-    best = min(bringing, key=lambda extra: (extra != entry.name, len(extras[extra])))
-    return f"{source.name}[{best}]"
 
 
 def _config_of(mapping: Mapping[str, Any]) -> ModelConfig:
@@ -364,7 +326,7 @@ def _config_of(mapping: Mapping[str, Any]) -> ModelConfig:
 
 
 def _compatible(config: ModelConfig) -> LanguageModel:
-    for entry in _registered(_COMPATIBLE):
-        make: Callable[[ModelConfig], LanguageModel] = _loaded(entry)
+    for entry in registered(_ENTRY_POINTS, _COMPATIBLE):
+        make: Callable[[ModelConfig], LanguageModel] = load_entry(entry)
         return make(config)
     raise ConfigurationError("no adapter for OpenAI-compatible endpoints is installed")

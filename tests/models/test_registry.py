@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from procession.entry_points import load_entry
 from procession.errors import ConfigurationError, UnknownModelError
 from procession.model import (
     ModelConfig,
-    _loaded,  # pyright: ignore[reportPrivateUsage]
     known_providers,
     resolve_model,
 )
@@ -63,9 +63,9 @@ def test_the_extra_that_brings_a_missing_package_is_named(module: str, install: 
 
     ours = distribution("procession")
     with pytest.raises(ConfigurationError, match=re.escape(f"pip install '{install}'")):
-        _loaded(SimpleNamespace(name="x", load=load, dist=ours))
+        load_entry(SimpleNamespace(name="x", load=load, dist=ours))
     with pytest.raises(ConfigurationError, match="pip install"):
-        _loaded(SimpleNamespace(name="x", load=load, dist=None))
+        load_entry(SimpleNamespace(name="x", load=load, dist=None))
 
 
 def test_a_provider_with_an_extra_of_its_own_names_that() -> None:
@@ -74,7 +74,7 @@ def test_a_provider_with_an_extra_of_its_own_names_that() -> None:
 
     entry = SimpleNamespace(name="local", load=load, dist=distribution("procession"))
     with pytest.raises(ConfigurationError, match=re.escape("procession[local]")):
-        _loaded(entry)
+        load_entry(entry)
 
 
 def test_no_provider_is_imported_before_it_is_asked_for() -> None:

@@ -12,7 +12,7 @@ from .call_errors import broken_off, call_failure, conceal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..model import ModelRequest
+    from ..model import ModelRequest, ModelSettings
 
 __all__ = ["SdkModel"]
 
@@ -39,7 +39,24 @@ class SdkModel(StreamedModel):
         self._call_headers = dict(call_headers)
 
     async def _post(self, body: dict[str, Any], request: ModelRequest) -> httpx2.Response:
-        settings = request.settings
+        return await self._begin(self.path, body, request.settings)
+
+    async def post(self, path: str, body: dict[str, Any]) -> bytes:
+        """Ask the model's server for something else, such as embeddings; the body of its answer.
+
+        Raises `MissingKeyError` and `APICallError`, in which the key never stands.
+        """
+        response = await self._begin(path, body, {})
+        try:
+            return await response.aread()
+        except httpx2.HTTPError as error:
+            raise broken_off(self._provider, error, begun=True) from error
+        finally:
+            await response.aclose()
+
+    async def _begin(
+        self, path: str, body: dict[str, Any], settings: ModelSettings
+    ) -> httpx2.Response:
         headers = {**self._call_headers, **(settings.get("headers") or {})}
         options: dict[str, Any] = {"max_retries": 0, "headers": headers}
         timeout = settings.get("timeout", self._timeout)
@@ -49,7 +66,7 @@ class SdkModel(StreamedModel):
         api_error, stream_class = self._sdk_classes()
         try:
             return await client.post(
-                self.path,
+                path,
                 cast_to=httpx2.Response,
                 content=encode_body(body),
                 options=options,

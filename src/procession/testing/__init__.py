@@ -4,12 +4,14 @@ They need no network and no key, and are as public as the rest of the package.
 """
 
 from .answers import Answer, Script, answer, text, tool_call
+from .embedding import HashingEmbedder
 from .hooks import RecordingWriter, hook_args
 from .recording import RecordingObserver, collect
 from .scripted_model import RecordedCall, ScriptedModel
 
 __all__ = [
     "Answer",
+    "HashingEmbedder",
     "RecordedCall",
     "RecordingObserver",
     "RecordingWriter",

@@ -1,0 +1,1 @@
+"""Embedders; each is imported when an id first asks for it."""
