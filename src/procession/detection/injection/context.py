@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from .lexicon import LANGUAGES
+
 if TYPE_CHECKING:
     from .lexicon import Event
 
 __all__ = ["about_context"]
 
+ENGLISH = 1 << LANGUAGES.index("en")
+SUBJECT_FIRST = ENGLISH
 GENERAL = 0.6
 """By what a score is multiplied that is about system prompts as such."""
 SPEAKER = 0.6
@@ -43,8 +47,23 @@ SAID_BY_SPEAKER = re.compile(
 )
 OF_A_MATTER = re.compile(
     r" (?:on|for|to|of|in|at|about|regarding|fur|bei|pour|sur|para|en|per|su|voor|op)"
-    r" (?!(?:you|me|us|dich|sie|toi|vous|ti|te|voce|jou|je|what you|how you)\b)"
+    r" (?!(?:this (?:chat|conversation|session)|you|me|us|dich|sie|toi|vous|ti|te|voce|jou|je"
+    r"|what you|how you)\b)"
 )
+ABOUT_OWN = ("show", "reveal", "echo", "send", "textof", "void", "wipe", "off", "ign")
+OWN = ("own", "brief", "safe", "limit", "sysp", "sysmsg", "origin")
+ABOUT_SOMETHING = re.compile(
+    r" (?:files?|folders?|videos?|booklets?|leaflets?|sheets?)\b"
+    r"| (?:on|for|of|about|regarding|at|from) (?!(?:an? test|now|once|good|the (?:test|rest|moment)"
+    r"|this|these|you|your|me|us|what|all|any|no)\b)"
+)
+"""What makes instructions or filters those of something else: "for returning a parcel"."""
+NAMED_BY = re.compile(
+    r"(?:^|[.!?,;:\n\"'(>]|\b(?:your|the|these|those|any|all|such|of|old|new|own|original|initial"
+    r"|previous|prior|earlier|former|existing|current|system|safety|content|internal|ethical|moral"
+    r"|ai|usual|normal|real|hidden|secret|built-in|default|core|openai|first)) ?\Z"
+)
+"""What may stand before rules that are the model's own: no word for a matter."""
 _THIS = r"(?:this|these|your|diese\w*|cet|cette|ces|este|esta|questo|questa|dit|deze)"
 WITHIN = re.compile(
     r"(?:[ \n][\w-]+)?[ \n](?:in|of|on|from|under|at|for|im|auf|von|vom|aus|des|der|dans|de|du|sur"
@@ -71,9 +90,34 @@ def about_context(
         doubt *= SPEAKER
     if verb.kind in ("ign", "obey") and _is_of_a_document(text, verb, near):
         doubt *= DOCUMENT
-    if verb.kind == "bound" and OF_A_MATTER.match(text, chosen[0].end):
+    if verb.kind == "dan" and text.startswith(" that ", verb.end):
         doubt *= GENERAL
+    if verb.kind in ("bound", "wipe") and any(
+        OF_A_MATTER.match(text, event.end) for event in chosen
+    ):
+        doubt *= GENERAL
+    if verb.kind in ABOUT_OWN and any(
+        event.kind in OWN and ABOUT_SOMETHING.match(text, event.end) for event in chosen
+    ):
+        doubt *= GENERAL
+    for event in (verb, *chosen):
+        if event.kind == "void":
+            doubt *= _validity(text, event, chosen, near)
     return doubt
+
+
+def _validity(text: str, verb: Event, chosen: list[Event], near: dict[str, list[Event]]) -> float:
+    """Whether it is said of the model's rules that they are void, and not of those for parking."""
+    rules = next((event for event in chosen if event.kind in OWN), None)
+    if rules is None:
+        return 1.0
+    if rules.start > verb.start and rules.languages & SUBJECT_FIRST:
+        return GENERAL
+    if rules.languages & ENGLISH:
+        is_own = NAMED_BY.search(text[max(0, rules.start - BEFORE) : rules.start]) is not None
+    else:
+        is_own = any(your.languages & rules.languages for your in near.get("your", ()))
+    return 1.0 if is_own else DOCUMENT
 
 
 def _is_the_speakers(text: str, verb: Event, told: Event) -> bool:

@@ -28,6 +28,8 @@ ORDER = re.compile(
     r"|puis|luego|poi|prosze|пожалуйста|и|lutfen|ve|من فضلك|و))\s*\Z"
 )
 """What stands before a verb that orders something."""
+AS_PREPOSITION = re.compile(r"(?:above|before|until) (?:the|an?|each|every) ")
+"""A place in a list, rather than what was said."""
 VERBS_LAST = re.compile("[\u0900-\u097f\u3040-\u30ff\uac00-\ud7a3\u4e00-\u9fff\u0600-\u06ff]")
 
 
@@ -133,8 +135,10 @@ def _is_denied(text: str, verb: Event, near: dict[str, list[Event]]) -> bool:
 def _loose(text: str, verb: Event, chosen: list[Event], near: dict[str, list[Event]]) -> float:
     """Whether "previous" belongs to "instructions", and whose these are."""
     rules = chosen[-1]
-    doubt = 1.0
+    doubt = 0.75 if is_one_of_many(text, rules, near) else 1.0
     for event in chosen[:-1]:
+        if event.kind == "prior" and AS_PREPOSITION.match(text, event.start):
+            doubt = min(doubt, 0.7)
         start, end = sorted((event, rules))[0].end, sorted((event, rules))[1].start
         between = text[start:end]
         if len(between) > CLOSE or COMMA.search(between):
@@ -150,6 +154,11 @@ def _loose(text: str, verb: Event, chosen: list[Event], near: dict[str, list[Eve
     if any(verb.end <= thing.start < rules.start for thing in things):
         doubt = min(doubt, 0.6)
     return doubt * 0.6 if mine and not near.get("your") else doubt
+
+
+def is_one_of_many(text: str, rules: Event, near: dict[str, list[Event]]) -> bool:
+    """Whether it is a single rule, of which style sheets and games have many."""
+    return text[rules.start : rules.end] == "rule" and not (near.get("your") or near.get("all"))
 
 
 def _misplaced(verb: Event, rules: Event) -> float:
@@ -180,6 +189,7 @@ def _apart(text: str, chosen: list[Event], near: dict[str, list[Event]]) -> floa
         -TIGHT <= thing.start - last.end <= TIGHT
         and not is_broken(text, *sorted((last.end, thing.start)))
         for thing in things
+        if not first.start <= thing.start < first.end
     )
     return 0.6 if any(beside) else 1.0
 

@@ -39,7 +39,7 @@ def read_words(text: str, *, lenient: bool = True) -> list[Finding]:
     if not verbs:
         return []
     events = words.events(text)
-    if "send" in verbs:
+    if not kinds.isdisjoint(("send", "visit")):
         events = sorted([*events, *addresses(text)])
     found: list[Finding] = []
     for index, event in enumerate(events):
@@ -94,16 +94,25 @@ def _near(text: str, events: list[Event], index: int) -> dict[str, list[Event]]:
         gap = verb.start - events[at].end
         if gap > reach:
             break
+        if _is_within(events[at], verb):
+            continue
         around.append((gap, events[at]))
     for at in range(index + 1, min(len(events), index + 1 + MOST)):
         gap = events[at].start - verb.end
         if gap > reach:
             break
+        if _is_within(events[at], verb):
+            continue
         around.append((gap, events[at]))
     near: dict[str, list[Event]] = {}
     for _, event in sorted(around):
         near.setdefault(event.kind, []).append(event)
     return near
+
+
+def _is_within(event: Event, verb: Event) -> bool:
+    """Whether it is a part of the verb, as "unrestricted" is of "unrestricted mode"."""
+    return verb.start <= event.start and event.end <= verb.end and event[:2] != verb[:2]
 
 
 def _chosen(
