@@ -26,7 +26,7 @@ PUBLIC = (
     "procession.memory",
     "procession.workflows",
     "procession.cache",
-    "procession.store",
+    "procession.stores",
 )
 """Where public names may live."""
 

@@ -244,7 +244,15 @@ class Answer:
         """Keep a data chunk as a part, unless it is transient (R-200, R-201)."""
         if chunk.transient is True:
             return
+        count = len(self.parts)
         put_data_part(self.parts, chunk)
+        if count and len(self.parts) > count and self._says_nothing(self.parts[count - 1]):
+            # It was delivered before the first word of the block that has begun.
+            self.parts[count - 1 :] = reversed(self.parts[count - 1 :])
+
+    def _says_nothing(self, part: Part) -> bool:
+        block = self._blocks[-1] if self._blocks else None
+        return block is not None and block.part is part and not any(block.pieces)
 
     # ── control, before the gate ───────────────────────────────────────────────────────────────
 

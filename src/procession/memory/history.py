@@ -17,12 +17,11 @@ from .threads import memory_store
 
 if TYPE_CHECKING:
     from ..ending import RunEnded
-    from ..message_list import MessageList
+    from ..message_list import MessageList, StoredChanges
     from ..messages import Message
     from ..processor import ProcessInputArgs
     from ..store import MemoryStore, Store
     from .conversation import Conversation
-    from .options import HistoryBudget
 
 __all__ = ["MessageHistory"]
 
@@ -53,7 +52,6 @@ class MessageHistory(TakesOptions, Processor[Any]):
         *,
         storage: Store | MemoryStore | None = None,
         last_messages: int | None = DEFAULT_LAST_MESSAGES,
-        budget: HistoryBudget | None = None,
         read_only: bool = False,
         save_on_abort: bool = False,
     ) -> None:
@@ -77,10 +75,11 @@ class MessageHistory(TakesOptions, Processor[Any]):
         put_behind(messages)
 
     async def _load(self, store: MemoryStore, conversation: Conversation) -> list[Message]:
-        assert self._last is not None
-        return await store.newest_messages(
-            conversation.thread_id, self._last, resource_id=conversation.resource_id
-        )
+        thread, resource = conversation.thread_id, conversation.resource_id
+        if self._last is None:
+            page = await store.list_messages(thread, resource_id=resource, per_page=False)
+            return page.messages
+        return await store.newest_messages(thread, self._last, resource_id=resource)
 
     # ── what stays behind the run ──────────────────────────────────────────────────────────────
 
@@ -95,8 +94,10 @@ class MessageHistory(TakesOptions, Processor[Any]):
         turn = self._turn(ending, conversation)
         if turn is None:
             return
+        store = memory_store(self._storage)
         try:
-            await memory_store(self._storage).save_turn(turn)
+            await store.save_turn(turn)
+            await self._saved(store, conversation, ending)
         except ProcessionError:
             raise
         except Exception as error:
@@ -105,20 +106,22 @@ class MessageHistory(TakesOptions, Processor[Any]):
                 f"{type(error).__name__}"
             ) from error
 
+    async def _saved(
+        self, store: MemoryStore, conversation: Conversation, ending: RunEnded
+    ) -> None:
+        """What else there is to note in the thread when the turn has been saved."""
+
     def _turn(self, ending: RunEnded, conversation: Conversation) -> Turn | None:
         blocked = ending.status == "tripwire"
         if blocked and not self._saves_aborted:
             return None
         messages = ending.executed if blocked else ending.messages
         changes = ending.message_list.stored_changes
-        changed = bool(changes) and not blocked and ending.error is None
+        # Where nothing may be stored, nothing that is stored may be changed (R-190).
+        changed = bool(changes) and not blocked and (ending.error is None or bool(messages))
         deleted = sorted(changes.deleted) if changed else []
+        replaced = _replaced(ending, changes) if changed else []
         kept = [m for m in map(record_of, messages) if m is not None and m.id not in deleted]
-        replaced = [
-            record
-            for message in (changes.replaced.values() if changed else ())
-            if (record := record_of(message)) is not None
-        ]
         if not (kept or replaced or deleted):
             return None
         return Turn(
@@ -130,6 +133,13 @@ class MessageHistory(TakesOptions, Processor[Any]):
             title=conversation.title,
             metadata=conversation.metadata,
         )
+
+
+def _replaced(ending: RunEnded, changes: StoredChanges) -> list[Message]:
+    """What takes the place of stored messages, as the processors have left it in the list."""
+    find = ending.message_list.find
+    live = [find(id) or message for id, message in changes.replaced.items()]
+    return [record for record in map(record_of, live) if record is not None]
 
 
 def put_behind(messages: MessageList) -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ..errors import OptionError, OwnerError
 from ..extension import Around
 from ..keywords import check_keywords
+from .bounded_history import BoundedHistory
 from .conversation import MEMORY_CONTEXT_KEY, asked_of
 from .history import MessageHistory
 from .input_filter import MemoryInputFilter
@@ -134,14 +135,7 @@ class Memory(Threads):
             found.append(
                 MemoryInputFilter(storage=store, retain_full_input=options.retain_full_input)
             )
-            found.append(
-                MessageHistory(
-                    storage=store,
-                    last_messages=options.last_messages,
-                    budget=options.budget,
-                    read_only=True,  # the one among the output processors saves
-                )
-            )
+            found.append(self._history(options, read_only=True))  # the one behind saves
         return without(found, inputs)
 
     def _behind(
@@ -149,8 +143,19 @@ class Memory(Threads):
     ) -> list[Any]:
         found: list[Any] = []
         if options.has_history and not options.read_only:
-            found.append(MessageHistory(storage=self.storage, save_on_abort=options.save_on_abort))
+            found.append(self._history(options, read_only=False))
         return without(found, (*inputs, *outputs))
+
+    def _history(self, options: MemoryOptions, *, read_only: bool) -> MessageHistory:
+        given: dict[str, Any] = {
+            "storage": self.storage,
+            "last_messages": options.last_messages,
+            "read_only": read_only,
+            "save_on_abort": options.save_on_abort,
+        }
+        if options.budget is None:
+            return MessageHistory(**given)
+        return BoundedHistory(budget=options.budget, **given)
 
     def _tools(self, options: MemoryOptions) -> dict[str, Tool]:
         return {}
