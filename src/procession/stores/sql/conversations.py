@@ -44,7 +44,9 @@ class SqlConversations:
         self, thread_id: str, resource_id: str | None = None
     ) -> Thread | None:
         """The thread; `None` if there is none, or none of this resource."""
-        return await self._backend.read(lambda: _threads.get_thread(thread_id, resource_id))
+        return await self._backend.read(
+            lambda: _threads.get_thread(thread_id, resource_id), single=True
+        )
 
     async def save_thread(self, thread: Thread) -> Thread:
         """Write the thread, over an earlier one of this id."""
@@ -115,7 +117,7 @@ class SqlConversations:
         """The newest `limit` messages in time order, or the newest before the message `before`."""
         Paging.of(0, limit)
         return await self._backend.read(
-            lambda: _messages.newest_messages(thread_id, limit, resource_id, before)
+            lambda: _messages.newest_messages(thread_id, limit, resource_id, before), single=True
         )
 
     async def list_messages_by_id(
@@ -172,7 +174,7 @@ class SqlConversations:
 
     async def get_resource_by_id(self, id: str) -> Resource | None:
         """The resource, or `None`."""
-        return await self._backend.read(lambda: _resources.get_resource(id))
+        return await self._backend.read(lambda: _resources.get_resource(id), single=True)
 
     async def save_resource(self, resource: Resource) -> Resource:
         """Write the resource, over an earlier one of this id."""

@@ -58,8 +58,11 @@ class Backend(Protocol):
         """Run it in a transaction: what it raises leaves everything as it was."""
         ...
 
-    async def read(self, script: Callable[[], Script[T]]) -> T:
-        """Run it on one state of the database, whatever others write meanwhile."""
+    async def read(self, script: Callable[[], Script[T]], *, single: bool = False) -> T:
+        """Run it on one state of the database, whatever others write meanwhile.
+
+        `single` says that it asks only once.
+        """
         ...
 
 

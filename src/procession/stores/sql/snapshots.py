@@ -64,7 +64,7 @@ class SqlSnapshots:
             rows = yield Ask(sql, (key_of(kind), key_of(id), now()))
             return from_json(rows[0][0]) if rows else None
 
-        return await self._backend.read(script)
+        return await self._backend.read(script, single=True)
 
     async def take(self, kind: str, id: str) -> dict[str, Any] | None:
         """The value, which is gone thereby: of several who ask, one gets it."""
@@ -90,7 +90,7 @@ class SqlSnapshots:
             rows = yield Ask(sql, (key_of(kind), now()))
             return [full("id", key, long) for key, long in rows]
 
-        return await self._backend.read(script)
+        return await self._backend.read(script, single=True)
 
     async def delete(self, kind: str, id: str) -> None:
         """Forget the value, if it is there."""

@@ -103,7 +103,7 @@ class _Scripts:
         """Run it in a transaction."""
         return await self._store.run(partial(drive, script))
 
-    async def read(self, script: Callable[[], Script[T]]) -> T:
+    async def read(self, script: Callable[[], Script[T]], *, single: bool = False) -> T:
         """Run it on one state of the file."""
         return await self._store.run(partial(drive, script), write=False)
 

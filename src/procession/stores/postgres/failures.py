@@ -1,0 +1,71 @@
+"""What errors of PostgreSQL mean, and what to do about them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from ...errors import StoreError
+from .driver import PoolClosed, PoolTimeout, psycopg
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+__all__ = ["Failures"]
+
+_MEANINGS = {
+    "53100": "the server's disk is full: make room, and what was to be saved can be saved again",
+    "53300": "the server has no connection left: lower max_size, or raise its max_connections",
+    "25006": "the server only reads: give the url of the primary server",
+    "42501": "this user lacks a privilege: it has to own the schema, or be granted CREATE on it",
+    "28P01": "the server refuses the user or the password",
+    "28000": "the server refuses the user",
+    "3D000": "there is no database of this name: make it, or name another one in the url",
+}
+
+
+class Failures:
+    """Errors of psycopg as ours; its own are left out of the chain, for they may tell too much."""
+
+    def __init__(self, password: str, timeout: float) -> None:
+        self._password = password
+        self._timeout = timeout
+
+    @contextmanager
+    def explained(self) -> Generator[None]:
+        """Where psycopg is used: `StoreError` instead of its errors."""
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self.of(error) from None
+
+    def of(self, error: psycopg.Error) -> StoreError:
+        """The `StoreError` for an error of psycopg."""
+        return StoreError(f"PostgreSQL: {self._meaning(error)}. Nothing of this was written")
+
+    def _meaning(self, error: psycopg.Error) -> str:
+        if isinstance(error, PoolClosed):
+            return "the store has been closed meanwhile"
+        if isinstance(error, PoolTimeout):
+            return (
+                f"no connection was free for {self._timeout:g} seconds: raise max_size, or see "
+                f"whether the server answers"
+            )
+        said = error.diag.message_primary or str(error)
+        known = _MEANINGS.get(error.sqlstate or "")
+        if known is None:
+            known = next((_MEANINGS[state] for text, state in _SAID if text in said), None)
+        return known or f"{type(error).__name__}: {self._without_password(said)}"
+
+    def _without_password(self, text: str) -> str:
+        short = " ".join(text.split())[:300]
+        return short.replace(self._password, "…") if self._password else short
+
+
+# A connection that fails has no code, only words.
+_SAID = (
+    ("password authentication failed", "28P01"),
+    ("no password supplied", "28P01"),
+    ("too many clients", "53300"),
+    ("remaining connection slots", "53300"),
+)
