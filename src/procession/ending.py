@@ -38,7 +38,9 @@ class RunEnded(Struct, kw_only=True):
     empty for every other run. Both are the live messages or copies of them: to be read only.
 
     `options` are those of the call; `current_model` gives the model that the agent asked last, and
-    raises what resolving it raises; `count_usage` adds tokens of a model of the processor's own.
+    raises what resolving it raises; `count_usage` adds tokens of a model of the processor's own, and
+    `note_failure(processor_id, hook, action, error)` tells in `policy_events` of what it could not
+    do.
     """
 
     run_id: str
@@ -56,4 +58,5 @@ class RunEnded(Struct, kw_only=True):
     options: Mapping[str, Any]
     current_model: Callable[[], LanguageModel | None]
     count_usage: Callable[[Usage], None]
+    note_failure: Callable[[str, str, str, str], None]
     state: dict[str, Any]

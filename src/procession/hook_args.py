@@ -284,6 +284,12 @@ class ProcessLLMResponseArgs(HookArgs[M]):
     """What was sent, where the model tells."""
     raw_response: Any = ABSENT
     """What came back, where the model tells."""
+    on_tool_result: Callable[[Callable[[str, Any], object]], None] = ABSENT
+    """`args.on_tool_result(tell)`: `tell(tool_call_id, result)` is called for each tool of this
+    step that has returned, with what it returned, before `process_tool_result`. The result is a
+    copy. `tell` is plain, and what it raises counts for nothing. Who listens sees what guards may
+    take out of the result: it is meant for what goes through those guards again (C-074).
+    """
 
 
 class ProcessAPIErrorArgs(HookArgs[M]):

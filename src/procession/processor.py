@@ -128,9 +128,14 @@ class CachedLLMStepResponse(Struct, kw_only=True):
     """A response that stands in for a model call (R-094).
 
     `chunks` are `{type, payload}` mappings, `CachedLLMStepChunk`s or `Chunk`s.
+
+    `tool_results` are results of calls in it, by call id: a tool whose result is known is not run
+    (R-218), nor is anybody asked to approve it. The result goes the way of any other, through
+    `process_tool_result` into the message and the stream.
     """
 
     chunks: Sequence[Any]
+    tool_results: Mapping[str, Any] | None = None
     warnings: list[Any] | None = None
     request: dict[str, Any] | None = None
     raw_response: Any = None
@@ -168,6 +173,9 @@ else:
 class Processor(Generic[M]):
     """A convenient base: the attributes of a processor, declared. It has no hooks of its own.
 
+    A method `run_ended(ending)`, plain or async, is told of the end of each run the processor took
+    part in, once, whatever that end is. It is not a hook: see `procession.ending`.
+
     The type parameter is the type of the metadata given to `abort` (R-231).
     """
 
@@ -193,9 +201,6 @@ class Processor(Generic[M]):
     only_matches: bool = False
     """Whether `process_output_stream` does nothing with a piece in which its watches find nothing.
     Then it need not be called for each; see `procession.hold`."""
-    run_ended: Callable[[RunEnded], object] | None = None
-    """Told of the end of each run the processor took part in, once, whatever that end is; plain or
-    async. It is not a hook: see `procession.ending`."""
     own_retries: int = 0
     """Retries that this error processor brings along, for itself alone, in each call.
 

@@ -50,6 +50,7 @@ def _ending(run: RunState) -> RunEnded:
         options=run.options,
         current_model=run.current_model,
         count_usage=run.count_usage,
+        note_failure=run.note_failure,
         state={},
     )
 

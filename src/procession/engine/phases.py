@@ -105,6 +105,7 @@ def response(run: RunState, step: Step) -> Phase:
     args.steps = [*run.steps, step.result(run, step.answer.text())]
     args.from_cache, args.warnings = step.from_cache, step.warnings
     args.request, args.raw_response = step.request_info, step.raw_response
+    args.on_tool_result = step.result_listeners.append
     return run_chain(run, run.pipeline.process_llm_response, args, apply_nothing)
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from ..chunks import Chunk, payload_from_json
 from ..errors import ConfigurationError, InputError, ProcessorError
@@ -28,7 +29,7 @@ from ..processor import (
     ProcessInputStepResult,
     ProcessLLMRequestResult,
 )
-from ..records import clean_kept
+from ..records import clean_json, clean_kept
 from ..tools import tool_map
 
 if TYPE_CHECKING:
@@ -236,7 +237,13 @@ def cached_response(link: Link, response: Any) -> tuple[CachedLLMStepResponse, l
         response = CachedLLMStepResponse(**{k: given[k] for k in keys if k in given})
     if not isinstance(response, CachedLLMStepResponse):
         wrong(link, f"'response' must be a CachedLLMStepResponse, not {type(response).__name__}")
+    results: Any = response.tool_results or {}
+    if not isinstance(results, Mapping):
+        wrong(link, f"'tool_results' must be a mapping by call id, not {type(results).__name__}")
+    known = cast("Mapping[str, Any]", results)
     try:
+        if known:
+            response = replace(response, tool_results=clean_json(dict(known)))
         return response, [_replayed(chunk) for chunk in response.chunks]
     except (InputError, TypeError, AttributeError) as error:
         wrong(link, f"'response' holds something that is no chunk: {error}")

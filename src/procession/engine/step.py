@@ -10,6 +10,7 @@ from ..conversation.prompt_memo import isolated_part
 from ..ids import new_id
 from ..model import spec_name
 from ..processor import CachedLLMStepChunk, ToolCallInfo
+from ..records import own
 from ..results import ModelCall, ResponseInfo, StepResult, Tripwire
 from .answer import Answer
 
@@ -107,6 +108,10 @@ class Step:
     prompt: Prompt
     listeners: list[Callable[[ModelCall], object]]
     """Who is to be told of each call of the model when it is over."""
+    known_results: Mapping[str, Any]
+    """Results of tools that came with a replayed response, by call id (R-218)."""
+    result_listeners: list[Callable[[str, Any], object]]
+    """Who is to be told what each tool has returned."""
 
     __slots__ = tuple(__annotations__)
 
@@ -122,6 +127,7 @@ class Step:
         self.raw, self.outcomes, self.warnings, self.prompt = [], [], [], []
         self.request_info, self.headers, self.listeners = {}, {}, []
         self.waiting, self.decisions, self.suspension = {}, {}, []
+        self.known_results, self.result_listeners = {}, []
         self.model = run.model
         self.tools = run.tools
         self.tool_choice = run.tool_choice
@@ -138,6 +144,7 @@ class Step:
         step.waiting = {id: held for id, held in self.waiting.items() if id != tool_call_id}
         step.decisions = {tool_call_id: decision}
         step.suspension = []
+        step.result_listeners = []  # whose word it took is asked again the next time
         return step
 
     def use(self, response: CachedLLMStepResponse, chunks: list[Chunk]) -> None:
@@ -147,6 +154,7 @@ class Step:
         self.warnings = list(response.warnings or ())
         self.request_info = dict(response.request or {})
         self.raw_response = response.raw_response
+        self.known_results = response.tool_results or {}
 
     @property
     def model_id(self) -> str:
@@ -256,6 +264,14 @@ class Step:
                 tell(call)
             except Exception as error:
                 _log.warning("on_model_call: a listener raised %s", type(error).__name__)
+
+    def tell_result(self, tool_call_id: str, value: Any) -> None:
+        """A tool has returned (`on_tool_result`)."""
+        for tell in self.result_listeners:
+            try:
+                tell(tool_call_id, own(value))
+            except Exception as error:
+                _log.warning("on_tool_result: a listener raised %s", type(error).__name__)
 
     def cacheable(self) -> list[CachedLLMStepChunk]:
         """The model's chunks, reduced to type and payload (R-101)."""

@@ -47,7 +47,7 @@ T = TypeVar("T")
 class Outcome(Struct):
     """How a tool call ended.
 
-    `kind` is `result` (the tool returned), `refused` (its arguments did not fit: the model is told
+    `kind` is `result` (the tool returned, or its result was known), `refused` (its arguments did not fit: the model is told
     in a result, R-532), `error` (it raised, or could not be run), `denied` (it was not allowed),
     `client` (not ours to run), or that it has not ended: `approval` (somebody has to allow it) or
     `suspended` (the tool waits for data, R-572).
@@ -65,6 +65,7 @@ class ToolRunner:
         self._run = run
         self._tools = step.usable_tools()
         self._decisions = step.decisions
+        self._known = step.known_results
         self._waiting: deque[Call] = deque()
         self._tasks: dict[str, asyncio.Task[Outcome]] = {}
         self._stop = AbortController()
@@ -159,6 +160,8 @@ class ToolRunner:
         return tool is not None and bool(tool.require_approval or self._run.require_tool_approval)
 
     async def _execute(self, call: Call) -> Outcome:
+        if call.id in self._known:
+            return Outcome("result", value=own(self._known[call.id]))
         decision = self._decisions.get(call.id)
         if decision is not None and not decision.allowed:
             return Outcome("denied", value=decision.reason)

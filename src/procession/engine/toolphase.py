@@ -94,6 +94,8 @@ async def _hand_on(run: RunState, step: Step, call: Call, outcome: Outcome) -> N
     else:
         value = outcome.value
         if outcome.kind == "result":
+            if step.result_listeners:
+                step.tell_result(call.id, value)
             value = await judge_result(run, step, call.part, value, None)
         part = find_call(run, call.id) or call.part
         part.tool_invocation.state = "result"

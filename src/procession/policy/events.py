@@ -22,7 +22,7 @@ KEY = "policyEvents"
 MOST = 200
 """So many entries tell of steps; what comes after is counted for the whole run."""
 
-_WITHOUT_STEP = frozenset({"process_input", "process_output_result"})
+_WITHOUT_STEP = frozenset({"process_input", "process_output_result", "run_ended"})
 
 
 class PolicyEvent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

@@ -57,6 +57,7 @@ _EMPTY: Mapping[str, Callable[[], Any]] = {
     "tool_choice": lambda: "auto",
     "model_settings": dict,
     "on_model_call": lambda: _asked_in_vain,
+    "on_tool_result": lambda: _asked_in_vain,
     "chunks": list,
     "warnings": list,
     "finish_reason": lambda: "stop",
@@ -135,7 +136,7 @@ def _derived(
 
 
 def _asked_in_vain(_tell: Callable[[Any], object]) -> None:
-    """No model is called."""
+    """No model and no tool is called."""
 
 
 def _counted_nowhere(_usage: Usage) -> None:
