@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
+from .engine.reminders import accept_signal
 from .engine.tape import Tape
 from .errors import ConfigurationError
 from .output import FullOutput, Obj
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .message_list import MessageList
     from .policy import PolicyEvent
     from .results import ResponseInfo, StepResult, Tripwire
+    from .signals import Signal
 
 __all__ = ["MastraModelOutput", "Run", "Starting"]
 
@@ -287,6 +289,19 @@ class Run(Generic[Obj]):
         if self._state.error is not None:
             raise self._state.error
         return FullOutput(self._state)
+
+    # ── talking to it ──────────────────────────────────────────────────────────────────────────
+
+    async def send_signal(self, signal: Any) -> Signal:
+        """Tell the model something while the run goes on, from any task of its event loop.
+
+        `signal` is a `Signal`, or a mapping with `type` and `contents`. The step that begins next
+        shows it to the model. If none does, it stands behind the answer, where memory stores it for
+        the next turn, unless it is transient. It is returned at once.
+
+        Raises `InputError` for what is no signal, `ProcessionError` when the run has ended.
+        """
+        return accept_signal(self._state, signal)
 
     # ── leaving ────────────────────────────────────────────────────────────────────────────────
 

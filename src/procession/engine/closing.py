@@ -22,6 +22,7 @@ from .delivery import deliver
 from .frames import abort_chunk, error_chunk, finish_chunk, step_finish_chunk, tripwire_chunk
 from .leaving import note_executed
 from .pipeline import sign, verdict_in
+from .reminders import keep_unheard
 from .response import merge, response_message, write_flat_text
 from .step import Step, tripwire_of
 from .waiting_form import kept_form
@@ -337,6 +338,7 @@ async def settle(run: RunState) -> None:
         return
     run.settled = True
     write_flat_text(run)
+    keep_unheard(run)
     problems: list[tuple[str, BaseException]] = []
     try:
         if run.extensions or run.pipeline.closers:

@@ -48,6 +48,7 @@ from .phases import (
     review,
 )
 from .pipeline import verdict_in
+from .reminders import hear
 from .response import mark_boundary, merge
 from .step import Step
 from .suspending import tell
@@ -179,6 +180,8 @@ class Loop:
     def _attempt(self, step: Step) -> Iterator[Phase]:
         """One attempt at a step (R-042 to R-054)."""
         run = self.run
+        if run.inbox:
+            yield phase_of(run, hear(run), writes=run.gate.writes)
         if run.step_chain:
             run.between_steps = True
             yield choose(run, step)

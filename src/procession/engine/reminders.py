@@ -1,19 +1,20 @@
-"""`send_signal`: a hook reminds the model of something while the run goes on (R-713 to R-718)."""
+"""Signals to a run that is under way: from its hooks (R-713 to R-718), and from outside."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from ..chunks import Chunk
+from ..conversation.order import now
 from ..errors import ProcessionError
 from ..ids import new_id
+from ..signals import Signal
 
 if TYPE_CHECKING:
-    from ..signals import Signal
     from .outbox import StreamWriter
     from .run_state import RunState
 
-__all__ = ["send_signal"]
+__all__ = ["accept_signal", "hear", "keep_unheard", "send_signal"]
 
 
 async def send_signal(run: RunState, given: Any, writer: StreamWriter) -> Signal:
@@ -38,6 +39,40 @@ async def send_signal(run: RunState, given: Any, writer: StreamWriter) -> Signal
     part = signal.to_data_part()
     await writer.custom(Chunk(kind, data=part["data"], transient=True))
     return signal
+
+
+def accept_signal(run: RunState, given: Any) -> Signal:
+    """Take in a signal from outside of the run; the next step to begin shows it to the model.
+
+    Raises `ProcessionError` when the run has ended.
+    """
+    if run.settled or run.ended:
+        raise ProcessionError("the run has ended: no signal can be sent to it")
+    signal = Signal.of(given).replace(accepted_at=now())
+    run.inbox.append(signal)
+    return signal
+
+
+async def hear(run: RunState) -> None:
+    """Show the model what was sent from outside, as the newest messages."""
+    run.between_steps = True
+    try:
+        while run.inbox:
+            signal = run.inbox.pop(0)
+            signal.created_at = run.message_list.next_time()
+            await send_signal(run, signal, run.outbox.writer())
+    finally:
+        run.between_steps = False
+
+
+def keep_unheard(run: RunState) -> None:
+    """What came too late for this run stands behind its answer, for the next one."""
+    messages = run.message_list
+    for signal in run.inbox:
+        signal.created_at = messages.next_time()
+        if not signal.transient:
+            messages.add_signal(signal, "input")
+    run.inbox.clear()
 
 
 def _hidden(run: RunState, signal: Signal) -> bool:

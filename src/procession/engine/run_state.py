@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..messages import Message
     from ..model import LanguageModel, ModelSettings, ModelSpec, ToolChoice
     from ..request_context import RequestContext
+    from ..signals import Signal
     from ..spans import Observer
     from ..tools import Tool
     from ..waiting import WaitingCalls
@@ -132,6 +133,8 @@ class RunState:
     answer: Answer | None
     """The answer under way, if any."""
     tripwire: Tripwire | None
+    inbox: list[Signal]
+    """Signals from outside of the run, until a step begins, or the run ends."""
     executed: Sequence[Message]
     """What of a blocked run may be stored, if its user asks for it; see `leaving`."""
     error: BaseException | None
@@ -188,6 +191,7 @@ class RunState:
         self.step_number = self.retry_count = self.api_retry_count = 0
         self.steps, self.all_steps, self.portions, self.warnings = [], [], [], []
         self.own_messages = set()
+        self.inbox = []
         self.ids_before = frozenset()
         self.usage = Usage()
         self.halt = self.given = self.blocked = self.hook_error = self.own_retries = None
@@ -526,6 +530,7 @@ _OF_ONE_STREAM = frozenset(
         "halt",
         "hook_error",
         "in_loop",
+        "inbox",
         "interruption",
         "on_release",
         "out",
