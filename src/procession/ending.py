@@ -38,9 +38,9 @@ class RunEnded(Struct, kw_only=True):
     empty for every other run. Both are the live messages or copies of them: to be read only.
 
     `options` are those of the call; `current_model` gives the model that the agent asked last, and
-    raises what resolving it raises; `count_usage` adds tokens of a model of the processor's own, and
-    `note_failure(processor_id, hook, action, error)` tells in `policy_events` of what it could not
-    do.
+    raises what resolving it raises; `count_usage` adds tokens of a model of the processor's own.
+    `note_failure(processor_id, hook, action, error)` tells in `policy_events` of what could not be
+    done.
     """
 
     run_id: str

@@ -47,10 +47,10 @@ T = TypeVar("T")
 class Outcome(Struct):
     """How a tool call ended.
 
-    `kind` is `result` (the tool returned, or its result was known), `refused` (its arguments did not fit: the model is told
-    in a result, R-532), `error` (it raised, or could not be run), `denied` (it was not allowed),
-    `client` (not ours to run), or that it has not ended: `approval` (somebody has to allow it) or
-    `suspended` (the tool waits for data, R-572).
+    `kind` is `result` (the tool returned, or its result was known), `refused` (its arguments did
+    not fit: the model is told in a result, R-532), `error` (it raised, or could not be run),
+    `denied` (it was not allowed), `client` (not ours to run), or that it has not ended: `approval`
+    (somebody has to allow it) or `suspended` (the tool waits for data, R-572).
     """
 
     kind: str
