@@ -64,8 +64,16 @@ from .tokens.token_limiter import TokenLimiter, TokenLimiterProcessor
 from .tools.tool_call_filter import ToolCallFilter
 from .tools.tool_search import ToolFilterArgs, ToolSearchProcessor
 from .unicode import UnicodeNormalizer
+from .workspace.agents_md import AgentsMDInjector
+from .workspace.instruction_files import InstructionReader
+from .workspace.skill import Skill, SkillSource
+from .workspace.skill_search import SkillSearchProcessor
+from .workspace.skills import SkillsProcessor
+from .workspace.workspace import Sandbox, Workspace
+from .workspace.workspace_instructions import DescribedWorkspace, WorkspaceInstructionsProcessor
 
 __all__ = [
+    "AgentsMDInjector",
     "BatchPartsProcessor",
     "BooleanAnswer",
     "BooleanQuestion",
@@ -81,11 +89,13 @@ __all__ = [
     "CostShare",
     "CostStore",
     "CostTotal",
+    "DescribedWorkspace",
     "EvaluationModel",
     "EvaluationRequest",
     "EvaluationResponse",
     "HistoryRule",
     "InMemoryCostStore",
+    "InstructionReader",
     "LanguageDetector",
     "LanguageEvaluationModel",
     "ModelPrice",
@@ -110,8 +120,13 @@ __all__ = [
     "RegexRule",
     "RetryMatcher",
     "RulePrompt",
+    "Sandbox",
     "ScoreAnswer",
     "ScoreQuestion",
+    "Skill",
+    "SkillSearchProcessor",
+    "SkillSource",
+    "SkillsProcessor",
     "StreamErrorRetryProcessor",
     "StructuredOutputProcessor",
     "SystemPromptScrubber",
@@ -123,6 +138,8 @@ __all__ = [
     "ToolSearchProcessor",
     "TrailingAssistantGuard",
     "UnicodeNormalizer",
+    "Workspace",
+    "WorkspaceInstructionsProcessor",
     "default_cost_store",
     "is_bad_request_error",
     "is_retryable_openai_responses_stream_error",

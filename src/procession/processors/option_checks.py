@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, cast
 
 from ..errors import OptionError
+from ..hook_functions import near_name
 
 __all__ = [
     "callback",
     "flag",
+    "mapping_of",
     "mapping_or_none",
     "names",
     "number",
@@ -106,6 +108,21 @@ def mapping_or_none(owner: str, option: str, value: Any) -> Mapping[str, Any] | 
     if value is not None and not isinstance(value, Mapping):
         raise OptionError(f"{owner}: {option} must be a mapping, not {_shown(value)}")
     return cast("Mapping[str, Any] | None", value)
+
+
+def mapping_of(owner: str, option: str, value: Any, known: Sequence[str]) -> Mapping[str, Any]:
+    """`value`, which must be a mapping with keys of `known` only; `None` is an empty one."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise OptionError(f"{owner}: {option} must be a mapping, not {type(value).__name__}")
+    options = cast("Mapping[str, Any]", value)
+    for key in options:
+        if key not in known:
+            near = near_name(str(key), frozenset(known))
+            hint = f"did you mean {near!r}?" if near else f"allowed: {', '.join(known)}"
+            raise OptionError(f"{owner}: {option} has no option {str(key)[:40]!r}; {hint}")
+    return options
 
 
 def _or(allowed: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Ranking tools for a query by BM25, over names and descriptions (B-321).
+"""Ranking tools, or whatever has a name and a description, for a query by BM25 (B-321).
 
 Our own thirty lines, because of what they are for: a few hundred short texts that may be others
 with the next request. A ranking library for large collections brings numerical packages of 70 MB
@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from .tool_words import compact, telling, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ...tools import Tool
-
-__all__ = ["ToolIndex"]
+__all__ = ["Described", "ToolIndex"]
 
 _K1, _B = 1.2, 0.75
 """The usual constants of BM25: how soon repeating stops to count, how much length counts."""
@@ -31,10 +29,16 @@ _MOST_WORDS = 32
 """So many different words of a query."""
 
 
+class Described(Protocol):
+    """What can be found: it says what it is for."""
+
+    description: str
+
+
 class ToolIndex:
     """Tools by the words of their names and descriptions. It does not change; make a new one."""
 
-    def __init__(self, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, tools: Mapping[str, Described]) -> None:
         self._names = list(tools)
         self._compact = [compact(name) for name in self._names]
         self._name_words = [set(words_of(name)) for name in self._names]

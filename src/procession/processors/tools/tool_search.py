@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
 
-from ...errors import ConfigurationError, OptionError
-from ...hook_functions import near_name
+from ...errors import ConfigurationError
 from ...processor import ProcessInputStepResult
 from ...request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY, RequestContext
 from ...tools import Tool, tool_map
 from ..builtin import BuiltIn
-from ..option_checks import callback, flag, number, one_of, whole
+from ..option_checks import callback, flag, mapping_of, number, one_of, whole
 from .loaded_tools import LoadedTools, ToolSearchStats, named_in
 from .tool_index import ToolIndex
 from .tool_shelf import LOAD, SEARCH, Phase, ToolSearchOptions, ToolShelf
@@ -259,17 +258,7 @@ def _taken(name: str) -> str:
 
 
 def _search_options(owner: str, given: Any) -> ToolSearchOptions:
-    if given is None:
-        return ToolSearchOptions()
-    if not isinstance(given, Mapping):
-        raise OptionError(f"{owner}: search must be a mapping, not {type(given).__name__}")
-    options = cast("Mapping[str, Any]", given)
-    known = ToolSearchOptions.__struct_fields__
-    for key in options:
-        if key not in known:
-            near = near_name(str(key), known)
-            hint = f"did you mean {near!r}?" if near else f"allowed: {', '.join(known)}"
-            raise OptionError(f"{owner}: search has no option {str(key)[:40]!r}; {hint}")
+    options = mapping_of(owner, "search", given, ToolSearchOptions.__struct_fields__)
     usual = ToolSearchOptions()
     return ToolSearchOptions(
         top_k=whole(owner, "search.top_k", options.get("top_k", usual.top_k), least=1),

@@ -1,0 +1,1 @@
+"""What a model is told of the files and skills that it works with."""
