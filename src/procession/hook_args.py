@@ -11,7 +11,7 @@ from msgspec import Struct
 from .errors import ConfigurationError, InputError, TripWire
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 
     from typing_extensions import TypeVar as TypeVarWithDefault
 
@@ -79,6 +79,14 @@ ABSENT: Any = None
 """What does not apply in a hook is there all the same, as `None` (R-008)."""
 
 
+class CountUsage(Protocol):
+    """How tokens of a processor's own model are counted."""
+
+    def __call__(self, usage: Usage, /, *, model: Any = None) -> None:
+        """Count the tokens of a call that is over; `model` has `provider` and `model_id`."""
+        ...
+
+
 class HookArgs(Generic[M]):
     """What every hook is told.
 
@@ -105,8 +113,12 @@ class HookArgs(Generic[M]):
     """For data chunks; `None` in `process_input` (R-031, R-203)."""
     send_signal: Callable[..., Awaitable[Signal]] | None = ABSENT
     """`await send_signal({"type": "reactive", "contents": …})` adds a reminder (R-713)."""
-    count_usage: Callable[[Usage], None] = ABSENT
-    """Counts tokens spent on a model of the processor's own, in `processor_usage`."""
+    count_usage: CountUsage = ABSENT
+    """`count_usage(usage, model=…)` counts tokens spent on a model of the processor's own, in
+    `processor_usage`, and where calls are listened to (`on_processor_call`) if the model is told:
+    an object with `provider` and `model_id`."""
+    take_turn: Callable[[], Awaitable[None]] = ABSENT
+    """The engine's: how `turn` waits."""
     note_failure: Callable[[str, str, str, str], None] = ABSENT
     """The engine's: `note_failure(processor_id, hook, action, error)` tells in `policy_events` of a
     check that a processor could not make, and what it has done instead (B-025)."""
@@ -180,6 +192,16 @@ class HookArgs(Generic[M]):
         """The engine's: the messages the hook was shown, whatever it did to its list (R-158)."""
         return self.shown[0]
 
+    async def turn(self) -> None:
+        """Where the hook is called for several pieces at a time, by its processor's `concurrency`:
+        wait until what it was called for before has been decided (B-105).
+
+        What a hook asks of others it asks before, what it does about the answer it does after that:
+        reports, verdicts, what it notes in `state`. Else this returns at once.
+        """
+        if self.take_turn is not ABSENT:
+            await self.take_turn()
+
     def abort(
         self,
         reason: str | None = None,
@@ -215,6 +237,11 @@ def _created_at(message: Message) -> Any:
 class ProcessInputArgs(HookArgs[M]):
     """Arguments of `process_input`, which runs once, before the loop (R-062)."""
 
+    on_processor_call: Callable[[Hashable, Callable[[ModelCall], object]], None] = ABSENT
+    """The engine's: `on_processor_call(key, tell)` has `tell(call)` called for each call of a model
+    that processors have counted in this run, those before included, but once for each key. `tell`
+    is plain, and what it raises counts for nothing."""
+
 
 class ProcessInputStepArgs(HookArgs[M]):
     """Arguments of `process_input_step`, which runs before each model call (R-071)."""
@@ -239,6 +266,10 @@ class ProcessInputStepArgs(HookArgs[M]):
     """The structured output asked for, if any."""
     llm_request_stage: bool = True
     """Whether `process_llm_request` will run in this step: not within a workflow (B-255)."""
+    on_processor_call: Callable[[Hashable, Callable[[ModelCall], object]], None] = ABSENT
+    """The engine's: `on_processor_call(key, tell)` has `tell(call)` called for each call of a model
+    that processors have counted in this run, those before included, but once for each key. `tell`
+    is plain, and what it raises counts for nothing."""
     on_model_call: Callable[[Callable[[ModelCall], object]], None] = ABSENT
     """`args.on_model_call(tell)`: `tell(call)` is called for each call that this step makes of a
     model, once it is over, whatever came of it. It is plain, and what it raises counts for nothing.

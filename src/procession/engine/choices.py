@@ -30,6 +30,7 @@ def step_args(run: RunState, step: Step) -> ProcessInputStepArgs[Any]:
     args.model_settings = step.model_settings
     args.structured_output = step.structured_output
     args.on_model_call = step.listeners.append
+    args.on_processor_call = run.on_processor_call
     return args
 
 

@@ -41,6 +41,8 @@ class Flush:
         self.cancel()
         return self._function(args.state)
 
+    when_due = __call__
+
     @property
     def is_set(self) -> bool:
         """Whether there is a time at which it is due, past or to come."""

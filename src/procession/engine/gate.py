@@ -19,6 +19,7 @@ from ..hold import WITHHELD, Held
 from ..policy import Aside, GuardedFlush, guarded_hook
 from ..processor import ProcessOutputStreamArgs
 from ..verdicts import verdict_in
+from .beside import Beside, Place, concurrency_of
 from .flushing import Flush
 from .mending import mend_edited, mend_returned
 from .pipeline import failed
@@ -91,8 +92,8 @@ class _Post:
         """The types of the chunks that it let no one see."""
         self.held: Held | Aside | None = None
         """What stands before a hook with watches."""
-        self.flush: Flush | None = None
-        """What lets go of what the hook keeps on its own."""
+        self.flush: Flush | Beside | None = None
+        """What lets go of what the hook keeps on its own, or is still at work on."""
 
 
 class Gate:
@@ -132,7 +133,7 @@ class Gate:
         """Whether `ask` can be of use."""
         self._keeps_parts = any(link.looks_back for link in chain)
         self._stopped: tuple[_Post, Any] | None = None
-        self.flushes: list[Flush] = []
+        self.flushes: list[Flush | Beside] = []
         """What lets go of what hooks keep on their own."""
         self.holds = False
         """Whether something may be held back that is to leave when the model's stream has ended."""
@@ -181,6 +182,8 @@ class Gate:
         observed = link.guard is not None and link.guard.policy.observe
         watches, lanes = link.sought()
         if watches:
+            if not observed:
+                self._set_beside(post, concurrency_of(link.processor, lanes))
             disguised = None if observed else run.disguise_call
             held = Held(
                 post.hook,
@@ -201,6 +204,32 @@ class Gate:
             post.flush = Flush(flush, post.args, run.outbox.wake)
             self.flushes.append(post.flush)
         self.holds = self.holds or bool(watches) or flush is not None
+
+    def _set_beside(self, post: _Post, most: int) -> None:
+        """Have the hook called for so many pieces at a time."""
+        if most < 2:
+            return
+        link, position, places = post.link, post.position, list[Place]()
+        for _ in range(most):
+            args = self._args(position, link)
+            hook = self._hook(position, link, args)
+            places.append(
+                Place(args, post.track.watch(hook, link.is_async) if post.track else hook)
+            )
+        beside = Beside(self._run, post.args, post.hook, places, partial(self._leave, post))
+        post.hook, post.is_async, post.flush = beside.hook, False, beside
+        self.flushes.append(beside)
+        self.writes = True  # what is ready is not to wait for what the rest of a read comes to
+
+    async def _leave(self, post: _Post, returned: Any, part: Chunk) -> None:
+        """What has come of a chunk beside the stream goes on from there."""
+        if returned is None:
+            self._dropped(post, part)
+        elif returned is not WITHHELD:
+            several = returned if returned.__class__ in (list, tuple) else [returned]
+            for chunk in self._all_fitting(post.link, several, part):
+                await self._run.deliver_written(chunk, post.position)
+        self._run.outbox.wake()
 
     # ── passing ────────────────────────────────────────────────────────────────────────────────
 
@@ -311,14 +340,14 @@ class Gate:
         try:
             if returned and returned.__class__ in (list, tuple):
                 returned = await self._several(post, returned, part)
-            elif returned is not None and returned is not part:
+            elif returned is not None and returned is not part and returned is not WITHHELD:
                 returned = self._fitting(post.link, returned, part)
             await turns.free(position)
         finally:
             turns.leave(position, outside)
         if returned is None:
             self._dropped(post, part)
-        return returned
+        return None if returned is WITHHELD else returned
 
     async def _stopped_by(self, post: _Post, error: BaseException, outside: int) -> NoReturn:
         """A hook has raised, or given its verdict: that leaves, and nobody waits for it."""
@@ -347,6 +376,9 @@ class Gate:
             made = self._fitting(post.link, chunk, _NOTHING)
             await self.turns.free(post.position)
             await self._run.deliver_written(made, post.position)
+        for behind in self._posts[post.position + 1 :] if self.flushes else ():
+            if isinstance(behind.flush, Beside):  # what it looks at was said before
+                await self._release(behind, behind.flush)
         args.verdict = verdict
 
     def _dropped(self, post: _Post, part: Chunk) -> None:
@@ -437,7 +469,7 @@ class Gate:
         """
         for post in self._posts:
             if post.flush is not None and (post.flush.is_due or not due):
-                await self._release(post, post.flush)
+                await self._release(post, post.flush.when_due if due else post.flush)
 
     async def _release(self, post: _Post, ask: Callable[[Any], Any]) -> None:
         """What a post lets go of on its own goes on from there."""
@@ -476,6 +508,12 @@ class Gate:
         for post in self._posts:
             if post.flush is not None:
                 post.flush.cancel()
+
+    async def stop(self) -> None:
+        """What hooks are at work on beside the stream leaves no more; returns when it has ended."""
+        for flush in self.flushes:
+            if isinstance(flush, Beside):
+                await flush.stop()
 
     # ── one at a time ──────────────────────────────────────────────────────────────────────────
 

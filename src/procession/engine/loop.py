@@ -101,6 +101,8 @@ class Loop:
                             yield batch
                             following_batch = phase.__anext__()
                 except (TripWire, ModelFailure) as verdict:
+                    if isinstance(verdict, TripWire):
+                        await run.stop_beside()
                     following = plan.throw(verdict)
                 else:
                     following = next(plan)
@@ -136,7 +138,10 @@ class Loop:
 
     async def _settle(self) -> None:
         try:
-            await settle(self.run)
+            try:
+                await self.run.stop_beside()
+            finally:
+                await settle(self.run)
         except asyncio.CancelledError as error:
             if not self.run.interruption.is_behind(error):
                 raise

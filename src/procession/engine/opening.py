@@ -240,6 +240,7 @@ def _tell_raw(ids: str) -> None:
 
 async def _process_input(run: RunState) -> None:
     args = run.args(ProcessInputArgs)
+    args.on_processor_call = run.on_processor_call
     args.writer = None
     try:
         await fold(run, run.pipeline.process_input, args, apply_messages)

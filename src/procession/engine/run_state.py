@@ -20,11 +20,12 @@ from ..structured.object_chunk import ObjectChunk
 from .answer import put_data_part
 from .gate import Gate
 from .outbox import TO_CLIENT, Outbox, StreamWriter
+from .own_calls import OwnCalls
 from .pipeline import verdict_in
 from .response import Portion, response_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from ..abort_signal import AbortSignal
     from ..errors import TripWire
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ..messages import Message
     from ..model import LanguageModel, ModelSettings, ModelSpec, ToolChoice
     from ..request_context import RequestContext
+    from ..results import ModelCall
     from ..signals import Signal
     from ..spans import Observer
     from ..tools import Tool
@@ -151,6 +153,8 @@ class RunState:
     policy_events: dict[tuple[Any, ...], int] | None
     """What policies did, each with how often; see `procession.policy`."""
     processor_usage: Usage
+    own_calls: OwnCalls | None
+    """The calls of models that processors have made themselves."""
     """Tokens that processors have spent on models of their own."""
     saved_system: Any
     in_loop: bool
@@ -187,7 +191,7 @@ class RunState:
         self.out = []
         self.states = defaultdict(dict)
         self.object_result, self.processor_usage = None, Usage()
-        self.policy_events = None
+        self.policy_events = self.own_calls = None
         self.step_number = self.retry_count = self.api_retry_count = 0
         self.steps, self.all_steps, self.portions, self.warnings = [], [], [], []
         self.own_messages = set()
@@ -222,6 +226,11 @@ class RunState:
         if self._gate is None:
             self._gate = Gate(self)
         return self._gate
+
+    async def stop_beside(self) -> None:
+        """Nothing is at work beside the stream any more when this returns."""
+        if self._gate is not None and self._gate.flushes:
+            await self._gate.stop()
 
     def chain_of_stream(self) -> Chain:
         """The processors that stand at the gate."""
@@ -350,9 +359,20 @@ class RunState:
         """Whether the call, or the step that was made last, asks for structured output."""
         return bool(self.structured_output or (self.step and self.step.structured_output))
 
-    def count_usage(self, usage: Usage) -> None:
+    def count_usage(self, usage: Usage, *, model: Any = None) -> None:
         """Tokens of a processor's own model: they stand beside those of the steps (R-508)."""
         self.processor_usage = self.processor_usage + usage
+        if model is not None:
+            self._known_calls().note(self, usage, model)
+
+    def on_processor_call(self, key: Hashable, tell: Callable[[ModelCall], object]) -> None:
+        """Tell of each call of a model that `count_usage` was told of in this run."""
+        self._known_calls().listen(key, tell)
+
+    def _known_calls(self) -> OwnCalls:
+        if self.own_calls is None:
+            self.own_calls = OwnCalls()
+        return self.own_calls
 
     def note_failure(self, processor_id: str, hook: str, action: str, error: str) -> None:
         """A check of a processor's own has failed: told as failures are that policies handle."""

@@ -330,5 +330,5 @@ class Held:
 def _outcome(results: list[Any]) -> Any:
     """What several calls of a hook have come to, as if it had returned it for one chunk."""
     if len(results) > 1:
-        return [result for result in results if result is not WITHHELD]
+        return [result for result in results if result is not WITHHELD] or WITHHELD
     return results[0] if results else None

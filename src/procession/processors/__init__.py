@@ -37,6 +37,7 @@ from .history.transient_errors import (
     is_bad_request_error,
     is_retryable_openai_responses_stream_error,
 )
+from .judging.budget import JudgeBudget
 from .judging.classifier import Classifier, ClassifierResult
 from .judging.classifier_answers import (
     BooleanAnswer,
@@ -96,6 +97,7 @@ __all__ = [
     "HistoryRule",
     "InMemoryCostStore",
     "InstructionReader",
+    "JudgeBudget",
     "LanguageDetector",
     "LanguageEvaluationModel",
     "ModelPrice",

@@ -157,7 +157,7 @@ async def _listen(
                 if chunk.type == "text-delta" and reader.feed(clean_text(chunk.payload.text)):
                     await args.writer.object(reader.value())
                 elif chunk.type == "finish":
-                    args.count_usage(cast("Usage", chunk.payload.output.usage))
+                    args.count_usage(cast("Usage", chunk.payload.output.usage), model=model)
 
 
 def _request(args: Any, asked: Asked, material: str) -> ModelRequest:

@@ -65,6 +65,7 @@ _EMPTY: Mapping[str, Callable[[], Any]] = {
     "usage": Usage,
     "args": dict,
     "set_timer": lambda: _heard_by_nobody,
+    "on_processor_call": lambda: _listened_in_vain,
 }
 """What an argument is in a run of which nothing is known, by name."""
 
@@ -139,7 +140,11 @@ def _asked_in_vain(_tell: Callable[[Any], object]) -> None:
     """No model and no tool is called."""
 
 
-def _counted_nowhere(_usage: Usage) -> None:
+def _listened_in_vain(_key: Any, _tell: Callable[[Any], object]) -> None:
+    """No model is called."""
+
+
+def _counted_nowhere(_usage: Usage, *, model: Any = None) -> None:
     """Nobody adds up what one hook spends."""
 
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ...policy import Policy
-    from ...processor import ProcessInputStepArgs, ProcessorViolation
+    from ...processor import ProcessInputArgs, ProcessInputStepArgs, ProcessorViolation
     from ...request_context import RequestContext
+    from ...results import ModelCall
     from .cost_store import CostStore
 
 __all__ = ["CostGuardProcessor", "TokenCostControl"]
@@ -96,12 +97,15 @@ class CostGuardProcessor(BuiltIn):
         self.store: CostStore = default_cost_store() if store is None else store
         self._key = f"__{self.id}:{id(self):x}"
 
+    def process_input(self, args: ProcessInputArgs) -> None:
+        """From here on, calls that processors make of models of their own are noted (B-279)."""
+        self._record(args)
+
     async def process_input_step(self, args: ProcessInputStepArgs) -> None:
         """Check the budget, before each call (B-271)."""
-        scopes = ids_of(args)
-        record: Any = getattr(self.store, "record", None)
+        scopes, record = self._record(args)
         if record is not None:
-            args.on_model_call(lambda call: record(call, scopes))
+            args.on_model_call(record)
         scope_id = scopes.get(self.scope)
         if scope_id is None:
             self._tell_missing(args.request_context)
@@ -119,6 +123,20 @@ class CostGuardProcessor(BuiltIn):
             detail = await self._detail(query, spent, limit, "soft")
             await self._warn(args, "soft", _filled(_SOFT, spent[0], limit), detail)
         return None
+
+    def _record(self, args: ProcessInputArgs | ProcessInputStepArgs) -> tuple[dict[str, str], Any]:
+        """The ids of a request, and what notes a call in the store, which is told of those that
+        processors make."""
+        scopes = ids_of(args)
+        record: Any = getattr(self.store, "record", None)
+        if record is None:
+            return scopes, None
+
+        def note(call: ModelCall) -> object:
+            return record(call, scopes)
+
+        args.on_processor_call(self._key, note)
+        return scopes, note
 
     async def _reached(
         self, args: ProcessInputStepArgs, query: CostQuery, spent: tuple[float, str], limit: float

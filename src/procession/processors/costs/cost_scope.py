@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY
 
 if TYPE_CHECKING:
-    from ...processor import ProcessInputStepArgs
+    from ...processor import ProcessInputArgs, ProcessInputStepArgs
     from ...request_context import RequestContext
 
 __all__ = ["SCOPES", "ids_of", "why_missing"]
@@ -23,7 +23,7 @@ _KEYS = {
 SCOPES = ("run", *_KEYS)
 
 
-def ids_of(args: ProcessInputStepArgs) -> dict[str, str]:
+def ids_of(args: ProcessInputArgs | ProcessInputStepArgs) -> dict[str, str]:
     """The ids of all scopes that this request has; an empty one is none."""
     context: RequestContext = args.request_context
     messages: Any = args.message_list  # none in a workflow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib import import_module
 from math import isfinite
@@ -18,7 +18,7 @@ from ..tokens.token_texts import ESTIMATE
 if TYPE_CHECKING:
     from ...results import ModelCall
 
-__all__ = ["ModelPrice", "Prices", "used_by"]
+__all__ = ["ModelPrice", "Prices", "estimated", "used_by"]
 
 _log = logging.getLogger("procession")
 
@@ -175,6 +175,11 @@ def used_by(call: ModelCall) -> Usage:
     usage = call.usage
     if usage.input_tokens is not None or usage.output_tokens is not None:
         return usage
+    return estimated(call.prompt, call.text)
+
+
+def estimated(prompt: Sequence[Mapping[str, Any]], text: str) -> Usage:
+    """About how many tokens a prompt has, and what was said to it."""
     tokens = Tokens(ESTIMATE)
-    sent = tokens.per_conversation + tokens.entries(cast("list[Any]", call.prompt))
-    return Usage(input_tokens=sent, output_tokens=round(ESTIMATE.count(call.text)))
+    sent = tokens.per_conversation + tokens.entries(cast("list[Any]", prompt))
+    return Usage(input_tokens=sent, output_tokens=round(ESTIMATE.count(text)))

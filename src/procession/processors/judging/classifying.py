@@ -3,41 +3,34 @@
 from __future__ import annotations
 
 import inspect
-from collections import deque
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from ...engine.interruption import Interrupted
 from ...errors import ConfigurationError, OptionError
-from ...hold import Unit
-from ..builtin import BuiltIn
-from ..guarding.sightings import Place
 from ..guarding.text_guard import INPUT, RESULT, STREAM
-from ..option_checks import callback, flag, mapping_or_none, one_of, whole
+from ..option_checks import callback, mapping_or_none, one_of, whole
+from .budget import SpentBudget
 from .classifier import the_classifier
 from .classifying_text import classified, note_failure
-from .judged_messages import is_remembered, one_by_one
+from .judged_messages import is_remembered
+from .text_judge import TextJudge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ...chunks import Chunk
-    from ...hold import Piece
-    from ...hook_args import (
-        HookArgs,
-        ProcessInputArgs,
-        ProcessOutputResultArgs,
-        ProcessOutputStreamArgs,
-    )
+    from ...hook_args import HookArgs
     from ...messages import Message
     from ...policy import Policy
     from ...processor import ProcessorViolation
+    from ..guarding.sightings import Place
+    from .budget import JudgeBudget
     from .classifier import Classifier, ClassifierResult
     from .classifier_answers import ClassifierAnswers
+    from .text_judge import Granularity
 
 __all__ = ["ClassifierContext", "ClassifierProcessor"]
 
 _OWNER = "ClassifierProcessor"
-GRANULARITIES = ("delta", "sentence", "part", "step", "end")
 _PHASES: dict[str, Literal["input", "output", "stream"]] = {
     INPUT: "input",
     RESULT: "output",
@@ -83,7 +76,7 @@ class ClassifierContext:
         self.is_filtered = True
 
 
-class ClassifierProcessor(BuiltIn):
+class ClassifierProcessor(TextJudge):
     """Has texts classified, and does with them what `on_result` says (B-510 to B-512).
 
     - `classifier`: a `Classifier` with questions.
@@ -98,6 +91,10 @@ class ClassifierProcessor(BuiltIn):
       run. Nothing leaves before. See `procession.hold.Unit`.
     - `chunk_window`: so many pieces are classified together, the newest one included; 0 and 1 are
       that one alone.
+    - `concurrency`: so many pieces of a stream are classified at a time, 4 unless it is given,
+      deltas one after the other. `on_result` is called in their order all the same.
+    - `max_cost`: what the calls of one run may cost, in US dollars, or a `JudgeBudget`. What comes
+      then counts as a failed classification.
     - `max_input_length`: so many characters are classified at most: of a message the first ones, in
       a stream the last ones. What is cut off nobody looks at.
     - `last_message_only`: only the last of several messages is classified.
@@ -110,7 +107,7 @@ class ClassifierProcessor(BuiltIn):
     """
 
     fixed_id = "classifier"
-    lanes = ("text",)
+    owner = _OWNER
 
     def __init__(
         self,
@@ -119,108 +116,68 @@ class ClassifierProcessor(BuiltIn):
         on_result: Callable[[ClassifierAnswers, ClassifierContext], object],
         id: str = fixed_id,
         error_strategy: Literal["strict", "warn"] = "strict",
-        granularity: Literal["delta", "sentence", "part", "step", "end"] = "delta",
+        granularity: Granularity = "delta",
         chunk_window: int = 0,
+        concurrency: int | None = None,
+        max_cost: float | JudgeBudget | None = None,
         max_input_length: int | None = None,
         last_message_only: bool = False,
         provider_options: Mapping[str, Any] | None = None,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
         policy: Policy | None = None,
     ) -> None:
-        super().__init__(on_violation=callback(_OWNER, "on_violation", on_violation), policy=policy)
+        super().__init__(
+            granularity=granularity,
+            chunk_window=chunk_window,
+            context=max(whole(_OWNER, "chunk_window", chunk_window) - 1, 0),
+            concurrency=concurrency,
+            drops=True,  # `on_result` may
+            last_message_only=last_message_only,
+            on_violation=on_violation,
+            policy=policy,
+        )
         self.id = id
         self.classifier = the_classifier(_OWNER, classifier)
         if callback(_OWNER, "on_result", on_result) is None:
             raise OptionError(f"{_OWNER}: on_result must be callable, not None")
         self.on_result = on_result
         self.error_strategy = one_of(_OWNER, "error_strategy", error_strategy, ("strict", "warn"))
-        self.granularity = one_of(_OWNER, "granularity", granularity, GRANULARITIES)
-        self.chunk_window = whole(_OWNER, "chunk_window", chunk_window)
         self.max_input_length = max_input_length
         if max_input_length is not None:
             whole(_OWNER, "max_input_length", max_input_length, least=1)
-        self.last_message_only = flag(_OWNER, "last_message_only", last_message_only)
         self.provider_options = mapping_or_none(_OWNER, "provider_options", provider_options)
-        self.watches = (Unit(granularity),)
+        self._budget = SpentBudget.of(_OWNER, max_cost)
 
-    # ── messages ───────────────────────────────────────────────────────────────────────────────
+    def shown(self, text: str, place: Place) -> str:
+        """At most `max_input_length` characters of a text."""
+        most = self.max_input_length
+        if most is None:
+            return text
+        return text[-most:] if place.phase == STREAM else text[:most]
 
-    async def process_input(self, args: ProcessInputArgs[Any]) -> list[Message] | None:
-        """Classify each message that a model is about to get."""
-        return await self._messages(args, INPUT)
-
-    async def process_output_result(
-        self, args: ProcessOutputResultArgs[Any]
-    ) -> list[Message] | None:
-        """Classify the whole answer."""
-        return await self._messages(args, RESULT)
-
-    async def _messages(self, args: Any, phase: str) -> list[Message] | None:
-        settled = self._so_far(args.state).settled if phase == RESULT else ()
-
-        async def check(message: Message, text: str) -> Message | None:
-            if text in settled:
-                return message
-            shown = text if self.max_input_length is None else text[: self.max_input_length]
-            keeps = await self._keeps(args, Place(phase, message.id), shown, message)
-            return message if keeps else None
-
-        return await one_by_one(args.messages, check, last_only=self.last_message_only)
-
-    # ── the stream ─────────────────────────────────────────────────────────────────────────────
-
-    def process_output_stream(self, args: ProcessOutputStreamArgs[Any]) -> Any:
-        """Classify a piece of text before it leaves; other chunks pass."""
-        piece = args.piece
-        if piece is not None:
-            return self._piece(args, piece)
-        if args.part.type == "step-start":  # what was said before is answered, or was rejected
-            self._so_far(args.state).window.clear()
-        return args.part
-
-    async def _piece(self, args: ProcessOutputStreamArgs[Any], piece: Piece) -> Chunk | None:
-        part, so_far = args.part, self._so_far(args.state)
-        said = (piece.before or "".join(so_far.window)) + piece.text
-        shown = said if self.max_input_length is None else said[-self.max_input_length :]
-        if piece.text.strip():
-            if not await self._keeps(args, Place(STREAM), shown):
-                return None  # nobody gets it: it is no context of what comes next
-            if self.granularity not in ("delta", "sentence") and shown == said:
-                so_far.settled.add(said)
-        so_far.window.append(piece.text)
-        return part
-
-    def _so_far(self, state: dict[str, Any]) -> _SoFar:
-        # The state is shared by all that have the same id.
-        key = f"__classified-{self.__class__.__name__}-{id(self):x}"
-        found = state.get(key)
-        if found is None:
-            found = state[key] = _SoFar(max(self.chunk_window - 1, 0))
-        return found
-
-    # ── the decision ───────────────────────────────────────────────────────────────────────────
-
-    async def _keeps(
-        self, args: Any, place: Place, text: str, message: Message | None = None
-    ) -> bool:
-        """Whether a text goes on; aborts when `on_result` does."""
+    async def keeps(
+        self, args: Any, place: Place, text: str, message: Message | None
+    ) -> bool | None:
+        """See `TextJudge.keeps`."""
         try:
             return await self._decided(args, place, text, message)
         except (Interrupted, ConfigurationError):
             raise
         except Exception as error:
+            await args.turn()
             blocks = self.error_strategy == "strict"
             note_failure(args, self.id, place.phase, error, blocks=blocks)
         if self.error_strategy == "strict":
             about = self._about(place, "block")
             metadata: dict[str, Any] = {**about, "types": [], "error": True}
             args.abort(f"{_OWNER} could not check the text", metadata=metadata)
-        return True
+        return None
 
     async def _decided(
         self, args: HookArgs[Any], place: Place, text: str, message: Message | None
     ) -> bool:
-        result = await classified(self.classifier, args, text, self.provider_options)
+        result = await classified(self.classifier, args, text, self.provider_options, self._budget)
+        await args.turn()
 
         def abort(reason: str | None) -> NoReturn:
             if message is not None and place.phase == INPUT and is_remembered(args, message):
@@ -243,14 +200,3 @@ class ClassifierProcessor(BuiltIn):
 
     def _about(self, place: Place, strategy: str) -> dict[str, Any]:
         return {"processor_id": self.id, "strategy": strategy, **place.named()}
-
-
-class _SoFar:
-    """What one processor knows of the stream of one run."""
-
-    __slots__ = ("settled", "window")
-
-    def __init__(self, window: int) -> None:
-        self.window: deque[str] = deque(maxlen=window)
-        self.settled: set[str] = set()
-        """Texts that were classified in one piece, and went on."""

@@ -13,7 +13,7 @@ from ...chunks import Usage
 from ...engine.asking import ResolvedModels
 from ...errors import StructuredOutputError
 from ...keywords import TakesOptions
-from ...model import ModelRequest, ModelSpec
+from ...model import LanguageModel, ModelRequest, ModelSpec
 from ...structured.options import Asked, asked_for
 from ..option_checks import flag
 from .classifier_answers import Answer, BooleanAnswer, ChoiceAnswer, ScoreAnswer
@@ -97,6 +97,11 @@ class LanguageEvaluationModel(TakesOptions):
         self._injects = flag(owner, "json_prompt_injection", json_prompt_injection)
         self._models = ResolvedModels(model)
 
+    @property
+    def language_model(self) -> LanguageModel:
+        """The model that is asked; raises what resolving it raises."""
+        return self._models.get(self.model)
+
     async def evaluate(self, request: EvaluationRequest) -> EvaluationResponse:
         """Ask the model.
 
@@ -106,7 +111,7 @@ class LanguageEvaluationModel(TakesOptions):
         spent: list[Usage] = []
         try:
             answer = await one_answer(
-                self._models.get(self.model),
+                self.language_model,
                 _call(asked, request),
                 most=LONGEST,
                 count_usage=spent.append,

@@ -13,6 +13,7 @@ from ...errors import ConfigurationError, OptionError, StructuredOutputError
 from ...model import ModelRequest
 from ...structured.options import asked_for
 from ..option_checks import mapping_or_none, one_of
+from .budget import BudgetSpent, JudgeBudget, SpentBudget, counting
 from .one_answer import one_answer
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class Judge:
     An answer has to fit `accepts`, where that is given: it may allow more than `schema`, which is
     what the model is asked for. One that goes on and on is broken off.
 
+    `max_cost` is what its calls may cost in one run, in US dollars, or a `JudgeBudget`. When that
+    is spent it is not asked any more, which counts as a call that fails.
+
     A call that fails, or an answer that does not fit: under `"warn"` it is logged and `ask` returns
     `None`, under `"strict"` it aborts (B-025); either is an event of the run. What is set up
     wrongly always raises `ConfigurationError` (B-021).
@@ -57,10 +61,12 @@ class Judge:
         accepts: Mapping[str, Any] | None = None,
         model: ModelSpec | None = None,
         error_strategy: ErrorStrategy = "warn",
+        max_cost: float | JudgeBudget | None = None,
         provider_options: Mapping[str, Any] | None = None,
         structured_output_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.error_strategy = one_of(owner, "error_strategy", error_strategy, ("warn", "strict"))
+        self._budget = SpentBudget.of(owner, max_cost)
         self.model = model
         self._models = ResolvedModels(model)
         self._owner = owner
@@ -86,11 +92,15 @@ class Judge:
         """
         model = self._model(args)
         try:
-            return await self._answer(args, model, text)
+            answer = await self._answer(args, model, text)
         except (Interrupted, ConfigurationError):
             raise
         except Exception as error:
+            await args.turn()
             self._note(args, about, error)
+        else:
+            await args.turn()
+            return answer
         if self.error_strategy == "strict":
             metadata: dict[str, Any] = {**about, "types": [], "error": True}
             args.abort(f"{self._owner} could not check the text", metadata=metadata)
@@ -98,7 +108,7 @@ class Judge:
 
     def _note(self, args: Any, about: Mapping[str, Any], error: Exception) -> None:
         # Our own words repeat nothing of the text; those of others may.
-        ours = isinstance(error, StructuredOutputError)
+        ours = isinstance(error, StructuredOutputError | BudgetSpent)
         _log.warning("%s: no verdict: %s", self._owner, error if ours else type(error).__name__)
         action = "blocked" if self.error_strategy == "strict" else "bypassed"
         kind = type(error.__cause__ or error).__name__
@@ -116,11 +126,13 @@ class Judge:
         return found
 
     async def _answer(self, args: Any, model: LanguageModel, text: str) -> Any:
+        if self._budget is not None:
+            self._budget.check(args.state)
         answer = await one_answer(
             model,
             self._request(args, text),
             most=LONGEST + 8 * len(text),  # it may repeat the text, and more than once
-            count_usage=args.count_usage,
+            count_usage=counting(args, model, self._budget),
         )
         return self._accepted.read(answer.text)[0]
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ...model import ModelSpec
     from ...policy import Policy
     from ...processor import ProcessorViolation
+    from .budget import JudgeBudget
 
 __all__ = ["LanguageDetector"]
 
@@ -51,8 +52,8 @@ class LanguageDetector(BuiltIn):
     - `include_detection_details`: whether each verdict is logged, at level `INFO`, without the
       text.
     - `translation_quality` has no effect.
-    - `error_strategy`, `instructions`, `last_message_only`, `provider_options`: as for all judges
-      (B-020 to B-025).
+    - `error_strategy`, `instructions`, `last_message_only`, `max_cost`, `provider_options`: as for
+      all judges (B-020 to B-025).
 
     What was found stands in the metadata of the message, under `language_detection`. Images, files
     and tool calls stay as they are. Raises `OptionError`, a `ValueError`, for an option that is
@@ -73,6 +74,7 @@ class LanguageDetector(BuiltIn):
         include_detection_details: bool = False,
         translation_quality: Any = None,
         error_strategy: Literal["warn", "strict"] = "warn",
+        max_cost: float | JudgeBudget | None = None,
         instructions: str | None = None,
         last_message_only: bool = False,
         provider_options: Mapping[str, Any] | None = None,
@@ -103,6 +105,7 @@ class LanguageDetector(BuiltIn):
             accepts=accepted(translates=into is not None),
             model=model,
             error_strategy=error_strategy,
+            max_cost=max_cost,
             provider_options=provider_options,
         )
 

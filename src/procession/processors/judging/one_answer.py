@@ -11,9 +11,10 @@ from ...chunks import Usage
 from ...errors import StructuredOutputError
 from ...records import clean_text
 from ...structured.consulting import consult
+from ..costs.costs import estimated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ...chunks import Chunk
     from ...model import LanguageModel, ModelRequest
@@ -40,6 +41,8 @@ async def one_answer(
 ) -> OneAnswer:
     """Ask once; `count_usage` is told of the tokens, whatever the answer is worth.
 
+    Those of an answer that is cut off, of which the provider tells nothing, are estimated.
+
     `called` is what errors say of the model beside its name.
 
     Raises what `consult` raises, and `StructuredOutputError` for an answer of more than `most`
@@ -47,22 +50,34 @@ async def one_answer(
     that it leaves, and are paid for it.
     """
     answer = OneAnswer()
-    pieces: list[str] = []
-    async with aclosing(consult(model, request, called=called)) as reads:
-        async for read in reads:
-            for chunk in read:
-                if chunk.type == "text-delta":
-                    pieces.append(clean_text(chunk.payload.text))
-                    most -= len(pieces[-1])
-                elif chunk.type == "stream-start":
-                    answer.warnings.extend(chunk.payload.warnings)
-                elif chunk.type == "finish":
-                    _finish(answer, chunk)
-                    count_usage(chunk.payload.output.usage)
-            if most < 0:
-                raise StructuredOutputError("the answer is longer than any verdict")
-    answer.text = "".join(pieces)
+    begun = False
+    try:
+        async with aclosing(consult(model, request, called=called)) as reads:
+            async for read in reads:
+                begun = True
+                most -= _take(answer, read)
+                if most < 0:
+                    raise StructuredOutputError("the answer is longer than any verdict")
+    finally:
+        if answer.usage is not None:
+            count_usage(answer.usage)
+        elif begun:
+            count_usage(estimated(request.prompt, answer.text))
     return answer
+
+
+def _take(answer: OneAnswer, read: Sequence[Chunk]) -> int:
+    """Note what a read brings; returns how many characters of text."""
+    said = ""
+    for chunk in read:
+        if chunk.type == "text-delta":
+            said += clean_text(chunk.payload.text)
+        elif chunk.type == "stream-start":
+            answer.warnings.extend(chunk.payload.warnings)
+        elif chunk.type == "finish":
+            _finish(answer, chunk)
+    answer.text += said
+    return len(said)
 
 
 def _finish(answer: OneAnswer, chunk: Chunk) -> None:
