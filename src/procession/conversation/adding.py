@@ -49,8 +49,13 @@ class GrowingMessages(ReadableMessages):
         super().__init__(generate_id, keeps_pending=keeps_pending)
         self.thread_id = thread_id
         self.resource_id = resource_id
-        self.unmatched_results: list[str] = []
-        """The ids of tool results that were left out: no call of the conversation has them."""
+        self.unmatched: list[ToolInvocationPart] = []
+        """Tool results that were left out: no call of the conversation has their ids."""
+
+    @property
+    def unmatched_results(self) -> list[str]:
+        """The ids of tool results that were left out."""
+        return [part.tool_invocation.tool_call_id for part in self.unmatched]
 
     def add(self, messages: Any, source: str) -> Self:
         """Add a text, a message in any form, or a list of these; `None` is ignored (R-325).
@@ -120,7 +125,7 @@ class GrowingMessages(ReadableMessages):
         elif isinstance(item, ToolResults):
             for part in item.parts:
                 if not self._put_outcome(part, None, source) and source != "memory":
-                    self.unmatched_results.append(part.tool_invocation.tool_call_id)
+                    self.unmatched.append(part)
         elif source == "system":
             raise InputError(f"source 'system' is for system messages, not for role {item.role!r}")
         else:

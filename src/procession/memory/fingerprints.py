@@ -9,9 +9,9 @@ from ..messages import OPEN_CALLS, FilePart, TextPart, ToolInvocationPart
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..messages import Message, ToolInvocation
+    from ..messages import Message
 
-__all__ = ["OUTCOMES", "filled", "fingerprint", "is_answered", "twin_of"]
+__all__ = ["OUTCOMES", "answers", "filled", "fingerprint", "is_answered", "twin_of"]
 
 OUTCOMES = frozenset({"result", "output-error", "output-denied", "approval-responded"})
 """The states in which a client says what became of a call (M-063)."""
@@ -49,34 +49,30 @@ def is_answered(message: Message) -> bool:
 
 
 def filled(stored: Message, given: Message) -> bool:
-    """Take over what `given` says of calls that are pending in `stored`; whether there was any.
+    """Take over what `given` says of calls that are pending in `stored`; whether there was any."""
+    parts = [part for part in given.content.parts if isinstance(part, ToolInvocationPart)]
+    return any([answers(part, stored) for part in parts])
+
+
+def answers(given: ToolInvocationPart, stored: Message) -> bool:
+    """Take over what a client says of a call, if it is pending in `stored`; whether it was.
 
     Of the client's word only the outcome counts: name and arguments of a call stay (M-064).
     """
-    pending = {
-        part.tool_invocation.tool_call_id: part.tool_invocation
-        for part in stored.content.parts
-        if isinstance(part, ToolInvocationPart) and part.tool_invocation.state in OPEN_CALLS
-    }
-    found = False
-    for part in given.content.parts if pending else ():
+    new = given.tool_invocation
+    for part in stored.content.parts:
         if not isinstance(part, ToolInvocationPart):
             continue
-        call = pending.get(part.tool_invocation.tool_call_id)
-        if call is not None and _says_more(part.tool_invocation, call):
-            _take_over(part.tool_invocation, call)
-            found = True
-    return found
-
-
-def _says_more(given: ToolInvocation, known: ToolInvocation) -> bool:
-    return given.state in OUTCOMES and given.state != known.state
-
-
-def _take_over(given: ToolInvocation, call: ToolInvocation) -> None:
-    call.state = given.state
-    call.result = given.result
-    call.is_error = given.is_error
-    call.error_text = given.error_text
-    if given.approval is not None:
-        call.approval = {**(call.approval or {}), **given.approval}
+        call = part.tool_invocation
+        if call.tool_call_id != new.tool_call_id or call.state not in OPEN_CALLS:
+            continue
+        if new.state not in OUTCOMES or new.state == call.state:
+            return False
+        call.state = new.state
+        call.result = new.result
+        call.is_error = new.is_error
+        call.error_text = new.error_text
+        if new.approval is not None:
+            call.approval = {**(call.approval or {}), **new.approval}
+        return True
+    return False

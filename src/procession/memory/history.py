@@ -143,15 +143,18 @@ def _replaced(ending: RunEnded, changes: StoredChanges) -> list[Message]:
 
 
 def put_behind(messages: MessageList) -> None:
-    """Let what is new stand behind what is remembered, whatever the clocks of clients say."""
+    """Let what is new stand behind what is remembered, whatever the clocks of clients say.
+
+    The caller's context comes before the input (M-067).
+    """
     remembered = messages.get.remembered.db()
     if not remembered:
         return
     known = {message.id for message in remembered}
+    new = [message for message in messages.get.all.db() if message.id not in known]
+    new.sort(key=lambda message: messages.source_of(message.id) != "context")
     latest = remembered[-1].created_at
-    for message in messages.get.all.db():
-        if message.id in known:
-            continue
+    for message in new:
         if message.created_at <= latest:
             message.created_at = latest + _TICK
         latest = message.created_at

@@ -12,7 +12,7 @@ from ..messages import Message
 from ..processor import Processor
 from ..processors.option_checks import flag
 from .conversation import memory_context
-from .fingerprints import filled, fingerprint, is_answered, twin_of
+from .fingerprints import answers, filled, fingerprint, is_answered, twin_of
 from .threads import memory_store
 
 if TYPE_CHECKING:
@@ -53,10 +53,14 @@ class MemoryInputFilter(TakesOptions, Processor[Any]):
         """Sort the input: what is new stays, what is stored becomes the stored copy."""
         conversation = memory_context(args.request_context)
         messages = args.message_list
-        given = messages.get.input.db()
-        if conversation is None or not given:
+        if conversation is None:
             return
         store, thread = memory_store(self._storage), conversation.thread_id
+        if messages.unmatched:
+            _take_results(messages, await store.newest_messages(thread, _MOST_COMPARED // 10))
+        given = messages.get.input.db()
+        if not given:
+            return
         known = await store.list_messages_by_id([message.id for message in given])
         stored = {message.id: message for message in known if message.thread_id == thread}
         _rename(messages, given, {m.id for m in known if m.thread_id != thread})
@@ -172,6 +176,17 @@ def _put_stored(messages: MessageList, given: Message, stored: Message, *, stays
         messages.add(stored, "memory")
         if answered:
             messages.replace_stored(stored)
+
+
+def _take_results(messages: MessageList, newest: Iterable[Message]) -> None:
+    """Results that came without their calls belong to calls that are pending in storage."""
+    for stored in newest:
+        answered = [part for part in messages.unmatched if answers(part, stored)]
+        if not answered:
+            continue
+        messages.unmatched = [part for part in messages.unmatched if part not in answered]
+        messages.add(stored, "memory")
+        messages.replace_stored(stored)
 
 
 def _take_whole(new: Iterable[Message]) -> None:

@@ -15,6 +15,7 @@ from .history import MessageHistory
 from .input_filter import MemoryInputFilter
 from .options import OptionsDict, merged_options, read_options
 from .threads import Threads, memory_store
+from .titles import EmittedTitles, ThreadTitles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ..extension import Opening
     from ..store import MemoryStore, Store
     from ..tools import Tool
-    from .options import MemoryOptions
+    from .options import MemoryOptions, TitleOptions
 
 __all__ = ["Memory"]
 
@@ -144,6 +145,8 @@ class Memory(Threads):
         found: list[Any] = []
         if options.has_history and not options.read_only:
             found.append(self._history(options, read_only=False))
+            if options.generate_title is not None:
+                found.append(self._titles(options.generate_title))
         return without(found, (*inputs, *outputs))
 
     def _history(self, options: MemoryOptions, *, read_only: bool) -> MessageHistory:
@@ -156,6 +159,10 @@ class Memory(Threads):
         if options.budget is None:
             return MessageHistory(**given)
         return BoundedHistory(budget=options.budget, **given)
+
+    def _titles(self, options: TitleOptions) -> ThreadTitles:
+        made = EmittedTitles if options.emit_event else ThreadTitles
+        return made(storage=self.storage, options=options, background=self.background)
 
     def _tools(self, options: MemoryOptions) -> dict[str, Tool]:
         return {}
