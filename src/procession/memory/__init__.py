@@ -1,5 +1,6 @@
 """Memory: conversations that go on from one run to the next."""
 
+from .bounded_history import BoundedHistory
 from .conversation import Conversation, memory_context
 from .history import MessageHistory
 from .input_filter import MemoryInputFilter
@@ -13,8 +14,10 @@ from .options import (
     WorkingMemoryOptions,
 )
 from .threads import Recalled
+from .working import WorkingMemory, working_memory_tool
 
 __all__ = [
+    "BoundedHistory",
     "Conversation",
     "HistoryBudget",
     "Memory",
@@ -25,6 +28,8 @@ __all__ = [
     "RecallOptions",
     "Recalled",
     "TitleOptions",
+    "WorkingMemory",
     "WorkingMemoryOptions",
     "memory_context",
+    "working_memory_tool",
 ]

@@ -6,16 +6,24 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec.structs import replace
 
-from ..errors import OptionError, OwnerError
+from ..errors import InputError, OptionError, OwnerError
 from ..extension import Around
 from ..keywords import check_keywords
 from .bounded_history import BoundedHistory
-from .conversation import MEMORY_CONTEXT_KEY, asked_of
+from .conversation import MEMORY_CONTEXT_KEY, Conversation, asked_of
 from .history import MessageHistory
 from .input_filter import MemoryInputFilter
-from .options import OptionsDict, merged_options, read_options
+from .notes import note_form
+from .options import OptionsDict, WorkingMemoryOptions, merged_options, read_options
 from .threads import Threads, memory_store
 from .titles import EmittedTitles, ThreadTitles
+from .working import (
+    SignalledNotes,
+    WorkingMemory,
+    change_notes,
+    notes_of,
+    working_memory_tool,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -79,6 +87,9 @@ class Memory(Threads):
             for name, there in (("vector", self.vector), ("embedder", self.embedder)):
                 if there is None:
                     raise OptionError(f"{_NAME}: semantic_recall needs {name}=…")
+        notes = options.working_memory
+        if notes is not None:
+            note_form(_NAME, notes.template, notes.schema)  # tells what cannot be one
         return options
 
     def options_for(self, asked: Mapping[str, Any] | None) -> MemoryOptions:
@@ -136,6 +147,9 @@ class Memory(Threads):
             found.append(
                 MemoryInputFilter(storage=store, retain_full_input=options.retain_full_input)
             )
+        if options.working_memory is not None:
+            found.append(self._notes(options.working_memory, read_only=options.read_only))
+        if options.has_history:
             found.append(self._history(options, read_only=True))  # the one behind saves
         return without(found, inputs)
 
@@ -164,8 +178,60 @@ class Memory(Threads):
         made = EmittedTitles if options.emit_event else ThreadTitles
         return made(storage=self.storage, options=options, background=self.background)
 
+    def _notes(self, options: WorkingMemoryOptions, *, read_only: bool) -> WorkingMemory:
+        made = SignalledNotes if options.use_state_signals else WorkingMemory
+        return made(
+            storage=self.storage,
+            scope=options.scope,
+            template=options.template,
+            schema=options.schema,
+            agent_managed=options.agent_managed,
+            read_only=read_only,
+        )
+
     def _tools(self, options: MemoryOptions) -> dict[str, Tool]:
-        return {}
+        notes = options.working_memory
+        if notes is None or not notes.agent_managed or options.read_only:
+            return {}
+        tool = working_memory_tool(self.storage, notes)
+        return {tool.name: tool}
+
+    # ── working memory ─────────────────────────────────────────────────────────────────────────
+
+    async def get_working_memory(
+        self, *, thread_id: str | None = None, resource_id: str | None = None
+    ) -> str | None:
+        """The notes about a resource, or those of a thread, as `working_memory` has it (M-127).
+
+        A schema's notes are JSON text. Raises `InputError` when the id is missing that the scope
+        asks for.
+        """
+        place, options = self._place(thread_id, resource_id)
+        return await notes_of(memory_store(self.storage), place, options.scope)
+
+    async def update_working_memory(
+        self,
+        working_memory: Any,
+        *,
+        thread_id: str | None = None,
+        resource_id: str | None = None,
+    ) -> str | None:
+        """Write the notes as the agent's tool does: a text, or what is merged into the object.
+
+        The notes as they are now come back. Raises `InputError` for what does not fit (M-123).
+        """
+        place, options = self._place(thread_id, resource_id)
+        return await change_notes(memory_store(self.storage), place, options, working_memory)
+
+    def _place(
+        self, thread_id: str | None, resource_id: str | None
+    ) -> tuple[Conversation, WorkingMemoryOptions]:
+        options = self.options.working_memory or WorkingMemoryOptions()
+        wanted = {"resource": resource_id, "thread": thread_id}[options.scope]
+        if wanted is None:
+            raise InputError(f"working memory is kept by {options.scope}: give {options.scope}_id")
+        place = Conversation(thread_id=thread_id or "", resource_id=resource_id or "")
+        return place, options
 
 
 def without(found: Sequence[Any], placed: Iterable[Any]) -> list[Any]:

@@ -129,7 +129,7 @@ def _merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
             merged.pop(key, None)
         elif isinstance(value, dict):
             known = merged.get(key)
-            inner: Any = known if isinstance(known, dict) else {}
+            inner = cast("dict[str, Any]", known) if isinstance(known, dict) else {}
             merged[key] = _merged(inner, cast("dict[str, Any]", value))
         else:
             merged[key] = value
@@ -138,17 +138,6 @@ def _merged(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
 
 _MAPS = ("properties", "$defs", "definitions", "patternProperties")
 _LISTS = ("anyOf", "oneOf", "allOf")
-
-
-_MAPS = ("properties", "$defs", "definitions", "patternProperties")
-_LISTS = ("anyOf", "oneOf", "allOf")
-
-
-def _loose(schema: Mapping[str, Any], *, nullable: bool) -> dict[str, Any]:
-    """The schema with nothing required; with `nullable` each property may be null as well."""
-    return _walked(
-        schema, lambda value: {"anyOf": [value, {"type": "null"}]} if nullable else value
-    )
 
 
 def _loose(schema: Mapping[str, Any], *, nullable: bool) -> dict[str, Any]:

@@ -74,7 +74,8 @@ class WorkingMemory(TakesOptions, Processor[Any]):
         read_only: bool = False,
     ) -> None:
         self._storage = storage
-        self._scope: Scope = one_of(_NAME, "scope", scope, ("resource", "thread"))
+        one_of(_NAME, "scope", scope, ("resource", "thread"))
+        self._scope: Scope = scope
         self._form = note_form(_NAME, text_or_none(_NAME, "template", template), schema)
         self._provider = template_provider
         managed = flag(_NAME, "agent_managed", agent_managed)
@@ -139,6 +140,7 @@ class SignalledNotes(WorkingMemory):
         notes = await notes_of(memory_store(self._storage), conversation, self._scope)
         if notes is None or notes == _last_signalled(args.messages):
             return
+        assert args.send_signal is not None  # of a step
         await args.send_signal(
             {
                 "type": "state",
@@ -173,7 +175,7 @@ async def notes_of(store: MemoryStore, conversation: Conversation, scope: Scope)
     if scope == "resource":
         resource = await store.get_resource_by_id(conversation.resource_id)
         return resource.working_memory if resource is not None else None
-    thread = await store.get_thread_by_id(conversation.thread_id, conversation.resource_id)
+    thread = await store.get_thread_by_id(conversation.thread_id, conversation.resource_id or None)
     metadata = thread.metadata if thread is not None else conversation.metadata
     found = (metadata or {}).get(WORKING_MEMORY_KEY)
     return found if isinstance(found, str) else None
@@ -194,7 +196,7 @@ async def change_notes(
         )
     return await store.change_working_memory(
         change=change,
-        resource_id=conversation.resource_id,
+        resource_id=conversation.resource_id or None,
         thread_id=conversation.thread_id,
     )
 
