@@ -1,4 +1,5 @@
-"""The guide's moderated agent, behind its chain of three, on the embedded model, for real.
+"""The guide's moderated agent, behind its chain of three, on the embedded model, for real; and
+processors that classify.
 
 A model of this size judges badly: what holds is that the run comes to an end of its own or to one
 that a judge stands for, and that all verdicts fit.
@@ -12,12 +13,22 @@ import pytest
 
 from procession import Agent, ProcessorViolation
 from procession.models.local import LocalModel
-from procession.processors import ModerationProcessor, PromptInjectionDetector, UnicodeNormalizer
+from procession.processors import (
+    Classifier,
+    ClassifierProcessor,
+    ModelSelectionDecision,
+    ModelSelectionProcessor,
+    ModerationProcessor,
+    PromptInjectionDetector,
+    UnicodeNormalizer,
+)
+from procession.testing import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from procession.models.local_server import LocalServer
+    from procession.processors import ClassifierAnswers, ClassifierContext
 
 
 @pytest.fixture
@@ -64,3 +75,65 @@ async def test_e60_e61_the_chain_of_three(embedded: LocalModel) -> None:
     assert outcome.tripwire.processor_id == "moderation"
     assert set(outcome.tripwire.metadata["categories"]) <= set(moderation.categories)
     assert (outcome.text, outcome.finish_reason) == ("", "other")
+
+
+async def test_a_classifier_has_all_kinds_of_questions_answered(embedded: LocalModel) -> None:
+    """B-500, B-501, B-510: a small model keeps to the form of each answer, in a stream as well."""
+    topics = {"sports": None, "cooking": None}
+    found: list[tuple[str, ClassifierAnswers]] = []
+
+    def decide(answers: ClassifierAnswers, context: ClassifierContext) -> None:
+        found.append((context.phase, answers))
+
+    guard = ClassifierProcessor(
+        classifier=Classifier(
+            "topics",
+            embedded,
+            {
+                "topic": {"type": "choice", "criteria": topics},
+                "mood": {"type": "score", "criteria": ["sad", "calm", "glad"]},
+                "rude": {"type": "boolean"},
+            },
+        ),
+        on_result=decide,
+        granularity="sentence",
+    )
+    answering = ScriptedModel(["Two goals were shot. The soup is hot."])
+    agent = Agent(id="a", model=answering, input_processors=[guard], output_processors=[guard])
+    outcome = await agent.generate("Who has won?")
+    assert outcome.policy_events == []
+    assert outcome.tripwire is None
+    assert [phase for phase, _ in found] == ["input", "stream", "stream", "output"]
+    for _, answers in found:
+        assert answers.choice("topic").choice in topics
+        assert 0 <= answers.score("mood").score <= 2
+        assert 0 <= answers.boolean("rude").probability <= 1
+    assert outcome.processor_usage.output_tokens
+
+
+@pytest.mark.parametrize("min_probability", [None, 0.1], ids=["choice", "probabilities"])
+async def test_a_model_is_selected_by_the_embedded_one(
+    embedded: LocalModel, min_probability: float | None
+) -> None:
+    """B-530 to B-532: one of the choices answers, or the agent's own where none is likely."""
+    models = {name: ScriptedModel([name]) for name in ("large", "small", "own")}
+    decided: list[ModelSelectionDecision] = []
+    selection = ModelSelectionProcessor(
+        choices=[
+            {"model": models["small"], "criteria": "greetings and thanks", "name": "small"},
+            {"model": models["large"], "criteria": "proofs and programs", "name": "large"},
+        ],
+        model=embedded,
+        min_probability=min_probability,
+        on_decision=decided.append,
+    )
+    agent = Agent(id="a", model=models["own"], input_processors=[selection])
+    outcome = await agent.generate("Good morning!")
+    assert outcome.policy_events == []
+    [decision] = decided
+    assert decision.choice in ("small", "large")
+    if min_probability is not None:
+        assert decision.probability is not None
+    chosen = decision.choice if decision.abstained is None else "own"
+    assert outcome.text == chosen
+    assert decision.abstained in (None, "below-threshold")

@@ -41,7 +41,10 @@ def triage(*answers: Any, **options: Any) -> tuple[Classifier, ScriptedModel]:
 
 
 async def test_it_is_asked_for_an_object() -> None:
-    """B-501: one step at temperature 0, bound to a schema; without a distribution there is none."""
+    """B-501: one step at temperature 0, bound to a schema; without a distribution there is none.
+
+    Servers that bind a model to a schema seldom know bounds of numbers: steps are asked for.
+    """
     classifier, model = triage()
     result = await classifier.evaluate("Twice charged!", provider_options={"x": {"y": 1}})
     assert result.answers.choice("the route/of it") == ChoiceAnswer(choice="billing")
@@ -57,8 +60,8 @@ async def test_it_is_asked_for_an_object() -> None:
     assert schema["required"] == ["answer_1", "answer_2", "answer_3"]
     assert schema["properties"] == {
         "answer_1": {"type": "string", "enum": ["billing", "support"]},
-        "answer_2": {"type": "number", "minimum": 0, "maximum": 2},
-        "answer_3": {"type": "number", "minimum": 0, "maximum": 1},
+        "answer_2": {"type": "number", "enum": [step / 4 for step in range(9)]},
+        "answer_3": {"type": "number", "enum": [step / 20 for step in range(21)]},
     }
     system = call.prompt[0]["content"]
     for said in (
@@ -197,3 +200,26 @@ def test_wrong_options() -> None:
     for options in ({"probabilities": 1}, {"json_prompt_injection": "yes"}):
         with pytest.raises(ValueError, match=r"LanguageEvaluationModel.*True or False"):
             LanguageEvaluationModel("openai/gpt-5", **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("value", "fits"), [(0.123, True), (2, True), (2.1, False), (-1, False)])
+async def test_an_answer_between_the_steps_is_taken(value: float, fits: bool) -> None:
+    """B-501: what is asked for in steps may be finer, and not beyond the scale."""
+    classifier, _ = triage(json.dumps({**ANSWER, "answer_2": value}))
+    if fits:
+        result = await classifier.evaluate("x")
+        assert result.answers.score("quality").score == value
+    else:
+        with pytest.raises(StructuredOutputError):
+            await classifier.evaluate("x")
+
+
+async def test_a_long_scale_is_asked_for_in_fewer_values() -> None:
+    """B-501: no provider takes a list of thousands."""
+    model = ScriptedModel(['{"answer_1": 7}'])
+    levels = [f"level {number}" for number in range(150)]
+    asked = Classifier("long", model, {"where": {"type": "score", "criteria": levels}})
+    assert (await asked.evaluate("x")).answers.score("where").score == 7
+    assert model.calls[0].response_format is not None
+    form = model.calls[0].response_format["schema"]["properties"]["answer_1"]
+    assert form["enum"] == [float(level) for level in range(150)]

@@ -19,12 +19,16 @@ from ..option_checks import flag
 from .classifier_answers import Answer, BooleanAnswer, ChoiceAnswer, ScoreAnswer
 from .classifier_questions import BooleanQuestion, ChoiceQuestion, Question, ScoreQuestion
 from .one_answer import one_answer
+from .verdict_schema import SHARE, asked_share
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
 
 __all__ = ["EvaluationModel", "EvaluationRequest", "EvaluationResponse", "LanguageEvaluationModel"]
+
+_STEPS, _MOST_VALUES = 4, 100
+"""So many steps are asked for between two levels of a scale, where there are not too many then."""
 
 LONGEST = 20_000
 """So many characters an answer of a language model may have."""
@@ -107,7 +111,7 @@ class LanguageEvaluationModel(TakesOptions):
 
         Raises `StructuredOutputError` when it fails, or answers with something else.
         """
-        asked = self._asked(request)
+        asked = self._schema(request, asked=True)
         spent: list[Usage] = []
         try:
             answer = await one_answer(
@@ -117,7 +121,8 @@ class LanguageEvaluationModel(TakesOptions):
                 count_usage=spent.append,
                 called="the classifying model",
             )
-            answers = self._answers(request.questions, asked.read(answer.text)[0])
+            read = self._schema(request, asked=False).read(answer.text)[0]
+            answers = self._answers(request.questions, read)
         except BaseException:
             for usage in spent:
                 request.count_usage(usage)
@@ -129,15 +134,17 @@ class LanguageEvaluationModel(TakesOptions):
             provider_metadata=answer.provider_metadata,
         )
 
-    def _asked(self, request: EvaluationRequest) -> Asked:
+    def _schema(self, request: EvaluationRequest, *, asked: bool) -> Asked:
+        """What the model is asked for, or what is taken for an answer, which may be finer."""
+        share = asked_share() if asked else SHARE
         forms = {
-            _key(number): _form(question, probabilities=self.probabilities)
+            _key(number): _form(question, share, asked=asked, probabilities=self.probabilities)
             for number, question in enumerate(request.questions.values())
         }
         schema = {"type": "object", "properties": forms, "required": list(forms)}
-        asked = asked_for({"schema": schema, "json_prompt_injection": self._injects})
-        assert asked is not None
-        return asked
+        found = asked_for({"schema": schema, "json_prompt_injection": self._injects})
+        assert found is not None
+        return found
 
     def _answers(
         self, questions: Mapping[str, Question], given: Mapping[str, Any]
@@ -162,21 +169,32 @@ def _key(number: int) -> str:
     return f"answer_{number + 1}"
 
 
-def _form(question: Question, *, probabilities: bool) -> dict[str, Any]:
+def _form(
+    question: Question, share: dict[str, Any], *, asked: bool, probabilities: bool
+) -> dict[str, Any]:
     if isinstance(question, ScoreQuestion):
-        return {"type": "number", "minimum": 0, "maximum": len(question.criteria) - 1}
+        return _scale(len(question.criteria) - 1, asked=asked)
     if isinstance(question, BooleanQuestion):
-        return {"type": "number", "minimum": 0, "maximum": 1}
-    option = {"type": "string", "enum": list(question.criteria)}
+        return share
+    options = list(question.criteria)
+    option = {"type": "string", "enum": options}
     if not probabilities:
         return option
-    likely = {"type": "number", "minimum": 0, "maximum": 1}
     entry = {
         "type": "object",
-        "properties": {"option": option, "probability": likely},
+        "properties": {"option": option, "probability": share},
         "required": ["option", "probability"],
     }
-    return {"type": "array", "items": entry}
+    bounds = {"minItems": 1, "maxItems": len(options)} if asked else {}
+    return {"type": "array", "items": entry, **bounds}
+
+
+def _scale(most: int, *, asked: bool) -> dict[str, Any]:
+    """A place on a scale: it is asked for in steps, see `verdict_schema`."""
+    if not asked:
+        return {"type": "number", "minimum": 0, "maximum": most}
+    steps = max(1, min(_STEPS, _MOST_VALUES // max(most, 1)))
+    return {"type": "number", "enum": [step / steps for step in range(most * steps + 1)]}
 
 
 def _likeliest(name: str, question: ChoiceQuestion, given: Any) -> ChoiceAnswer:
