@@ -92,6 +92,7 @@ def request(run: RunState, step: Step) -> Phase:
             step.prompt = checked_prompt(link, result.prompt)
         if result.response and step.replay is None:  # the first response wins
             step.use(*cached_response(link, result.response))
+            run.warnings = step.warnings
 
     return run_chain(run, run.pipeline.process_llm_request, args, apply)
 

@@ -3,6 +3,13 @@
 from ..prefill import PrefillErrorHandler
 from ..structured.second_model import StructuredOutputProcessor
 from .batching import BatchPartsProcessor
+from .caching.cache_keys import CachedModel, CacheKeyInputs, build_response_cache_key
+from .caching.cache_overrides import RESPONSE_CACHE_CONTEXT_KEY
+from .caching.response_cache import (
+    DEFAULT_RESPONSE_CACHE_TTL_SECONDS,
+    CacheOfResponses,
+    ResponseCache,
+)
 from .costs.cost_guard import CostGuardProcessor, TokenCostControl
 from .costs.cost_store import (
     CostQuery,
@@ -74,10 +81,15 @@ from .workspace.workspace import Sandbox, Workspace
 from .workspace.workspace_instructions import DescribedWorkspace, WorkspaceInstructionsProcessor
 
 __all__ = [
+    "DEFAULT_RESPONSE_CACHE_TTL_SECONDS",
+    "RESPONSE_CACHE_CONTEXT_KEY",
     "AgentsMDInjector",
     "BatchPartsProcessor",
     "BooleanAnswer",
     "BooleanQuestion",
+    "CacheKeyInputs",
+    "CacheOfResponses",
+    "CachedModel",
     "ChoiceAnswer",
     "ChoiceQuestion",
     "Classifier",
@@ -120,6 +132,7 @@ __all__ = [
     "ProviderHistoryCompat",
     "RegexFilterProcessor",
     "RegexRule",
+    "ResponseCache",
     "RetryMatcher",
     "RulePrompt",
     "Sandbox",
@@ -142,6 +155,7 @@ __all__ = [
     "UnicodeNormalizer",
     "Workspace",
     "WorkspaceInstructionsProcessor",
+    "build_response_cache_key",
     "default_cost_store",
     "is_bad_request_error",
     "is_retryable_openai_responses_stream_error",
