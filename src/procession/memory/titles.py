@@ -88,7 +88,7 @@ class ThreadTitles(Processor[Any]):
     ) -> list[Message]:
         """What the conversation begins with; nothing when no title is wanted, or not yet."""
         thread = await store.get_thread_by_id(conversation.thread_id)
-        if not _wants_title(thread) or (thread is None and conversation.title):
+        if not _wants_title(thread or conversation):
             return []
         count = max(self._options.min_messages, _FIRST)
         stored = await store.newest_messages(conversation.thread_id, count)
@@ -162,9 +162,7 @@ class EmittedTitles(ThreadTitles):
             _log.warning("memory: the title of a thread failed: %s", type(error).__name__)
 
 
-def _wants_title(thread: Thread | None) -> bool:
-    if thread is None:
-        return True
+def _wants_title(thread: Thread | Conversation) -> bool:
     return not thread.title and not (thread.metadata or {}).get(PINNED_KEY)
 
 
