@@ -169,7 +169,9 @@ class LocalDetector(TakesOptions):
         while at > floor:
             place = base + seen.behind(at)
             before = [found for found in whole if found.start < place]
-            if self.find(text, base, place) == before:
+            if self.find(text, base, place) == before and self.find(text, place) == [
+                found for found in whole if found.start >= place
+            ]:
                 return at
             at = token_before(folded, at, floor)
         return floor

@@ -133,6 +133,10 @@ def phone_finder(regions: tuple[str, ...]) -> Callable[[Scan], Iterator[Found]]:
     return PhoneFinder(library("phonenumbers", "phone"), regions).find
 
 
+HASH = "[HASH:"
+"""What stands for a value that was found, and may be of nothing but digits."""
+
+
 class PhoneFinder:
     """Candidates by their looks, judged by the numbering plans."""
 
@@ -155,6 +159,8 @@ class PhoneFinder:
                 continue
             for match in form.pattern.finditer(scan.text):
                 start, end = match.span(1)
+                if scan.text.endswith(HASH, 0, start):
+                    continue
                 said = self._said(scan, start) if mentioned else self._denied(scan, start)
                 if said <= 0 and not self._may_stand(scan, start, end, form, said):
                     continue

@@ -78,8 +78,8 @@ def masked_phone(value: str) -> str:
 
 
 def masked_card(value: str) -> str:
-    """The last four digits, and what separates the groups."""
-    return covered(value, last=4)
+    """The last four digits, and what separates the groups; less where they are not at the end."""
+    return covered(value, last=4) if value[-4:].isdigit() else masked_middle(value)
 
 
 def masked_ssn(value: str) -> str:

@@ -6,6 +6,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from .boundaries import joins, token_before, token_start
 from .folding import BREAK, fold
 
 if TYPE_CHECKING:
@@ -35,7 +36,17 @@ class Scan:
     cannot: in a stream nobody knows it yet.
     """
 
-    __slots__ = ("__dict__", "_base", "_offset", "_original", "_view", "digits", "text")
+    __slots__ = (
+        "__dict__",
+        "_base",
+        "_offset",
+        "_original",
+        "_redacted",
+        "_view",
+        "_whole",
+        "digits",
+        "text",
+    )
 
     def __init__(self, original: str, view: View, base: int, start: int, end: int) -> None:
         self.text = view.text[start:end]
@@ -44,18 +55,52 @@ class Scan:
         self._view = view
         self._base = base  # where the view begins in the original
         self._offset = start  # where this stretch begins in the view
+        self._redacted: str | None = None  # what the original's part of it is taken for
+        self._whole = ""  # what the text was before anything was taken out
 
     def without(self, regions: Iterable[Region]) -> Scan:
-        """The same with breaks in the place of what was found already."""
+        """The same with breaks in the place of what was found already.
+
+        A value that goes no longer speaks for or against what stands behind it. That holds for
+        tokens that are never let go one without the other; what stands before them is asked for
+        as it came, for that is all that is known in a stream.
+        """
         rest = Scan(self._original, self._view, self._base, self._offset, self._offset)
-        parts: list[str] = []
-        done = 0
-        for start, end, _ in regions:
-            parts += (self.text[done:start], BREAK * (end - start))
-            done = end
-        rest.text = "".join((*parts, self.text[done:]))
+        spans = [(start, end) for start, end, _ in regions]
+        rest.text = with_breaks(self.text, spans)
         rest.digits = len(DIGIT.findall(rest.text))
+        begin, seen = self.origin(0), self._redacted
+        if seen is None:
+            seen = self._original[begin : self._behind(len(self.text))]
+        places = [(self.origin(at) - begin, self._behind(to) - begin) for at, to in spans]
+        rest._redacted = with_breaks(seen, places)
+        rest._whole = self._whole or self.text
         return rest
+
+    def _behind(self, index: int) -> int:
+        """The offset in the original right behind the folded character before `index`."""
+        return self._base + self._view.behind(self._offset + index)
+
+    def _window(self, index: int, size: int) -> tuple[str, int]:
+        """A text that has what stands before `index`, and which offset of the original is its
+        first: the original itself, or a part of it without what was found."""
+        if self._redacted is None:
+            return self._original, 0
+        first, at, begin = (
+            self.origin(self._first_beside(index)),
+            self.origin(index),
+            self.origin(0),
+        )
+        low = max(0, at - size - 1)  # one more, to tell where a word begins
+        kept = self._original[low : max(low, first)]
+        return kept + self._redacted[max(low, first) - begin : at - begin], low
+
+    def _first_beside(self, index: int) -> int:
+        """Where the tokens begin that stand together with the one at `index`, if that is near."""
+        at = token_start(self._whole, index)
+        while at and index - at <= NEAR and joins(self._whole, at):
+            at = token_before(self._whole, at, 0)
+        return at
 
     def origin(self, index: int) -> int:
         """The offset in the original of the folded character `index`."""
@@ -64,7 +109,8 @@ class Scan:
     def before(self, index: int, size: int = NEAR) -> str:
         """The folded text before `index`: of at most `size` characters of the original."""
         at = self.origin(index)
-        return fold(self._original[max(0, at - size) : at])
+        text, low = self._window(index, size)
+        return fold(text[max(0, at - size) - low : at - low])
 
     def said(self, words: re.Pattern[str], index: int) -> bool:
         """Whether any of the words, in whatever script, stands closely before `index`."""
@@ -73,19 +119,21 @@ class Scan:
     def place_of(self, words: re.Pattern[str], index: int) -> int:
         """Where in the original the words stand closely before `index`; -1: they do not."""
         at = self.origin(index)
-        found = words.search(self._original, max(0, at - NEAR), at)
-        return found.start() if found else -1
+        text, low = self._window(index, NEAR)
+        found = words.search(text, max(0, at - NEAR) - low, at - low)
+        return found.start() + low if found else -1
 
     def place_beside(self, words: re.Pattern[str], index: int) -> int:
         """The same for words that have no digit in them nor behind them."""
         at = self.origin(index)
-        floor = max(0, at - NEAR)
-        digit = LAST_DIGIT.match(self._original, floor, at)
+        text, low = self._window(index, NEAR)
+        floor, at = max(0, at - NEAR) - low, at - low
+        digit = LAST_DIGIT.match(text, floor, at)
         floor = digit.end() if digit else floor
-        if LETTER.search(self._original, floor, at) is None:
+        if LETTER.search(text, floor, at) is None:
             return -1
-        found = words.search(self._original, floor, at)
-        return found.start() if found else -1
+        found = words.search(text, floor, at)
+        return found.start() + low if found else -1
 
     def is_alone(self, start: int, end: int) -> bool:
         """Whether no other group of digits stands beside these, but for a space."""
@@ -110,3 +158,13 @@ class Scan:
     @cached_property
     def _mentioned(self) -> dict[re.Pattern[str], bool]:
         return {}
+
+
+def with_breaks(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """The text with as many breaks in the place of each span."""
+    parts: list[str] = []
+    done = 0
+    for start, end in spans:
+        parts += (text[done:start], BREAK * (end - start))
+        done = end
+    return "".join((*parts, text[done:]))

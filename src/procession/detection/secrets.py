@@ -98,7 +98,14 @@ VALUE = re.compile(
 )
 MIXED = re.compile(r"(?=[^A-Za-z]*[A-Za-z])(?=[^0-9]*[0-9])")
 CASES = re.compile(r"(?=[^A-Z]*[A-Z])(?=[^a-z]*[a-z])")
+SHORTEST = 8
 QUOTES = ('"', "'", "`")
+REDACTED = re.compile(r"XXX-XXX-[0-9]{4}|\*{3}-\*{2}-[0-9]{4}|[A-Z]{2}\*{4,}[0-9A-Z]{4}")
+"""What `redaction` makes of a phone number, a social security number or an account."""
+PLACEHOLDER = re.compile(
+    r"\[(?:API-KEY|AWS-KEY|PRIVATE-KEY|BEARER-TOKEN|URL-CREDENTIALS)\][ \t]{0,3}[:=>]"
+)
+"""A placeholder whose name would count as that of a secret."""
 SIGN_BEFORE = re.compile(r"[:=>s][ \t]{0,3}[\"'`(]?\Z")
 
 
@@ -153,8 +160,19 @@ def assigned_secrets(scan: Scan) -> Iterator[Found]:
         start, value = match.start(), match[1]
         if scan.text[match.end(1) : match.end(1) + 1] not in QUOTES:
             value = value.rstrip(".,;:!?")
-        if not MIXED.match(value) or len(value) < 8 or "://" in value or "*****" in value:
+        if not MIXED.match(value) or len(value) < SHORTEST or "://" in value or is_redacted(value):
             continue
         before = scan.before(start)
-        if SIGN_BEFORE.search(before) and ASSIGNED.search(before):
+        if SIGN_BEFORE.search(before) and is_assigned(before):
             yield start, start + len(value), 0.85
+
+
+def is_redacted(value: str) -> bool:
+    """Whether it stands for a value that was taken out before."""
+    mask = REDACTED.match(value)
+    return "*****" in value or (mask is not None and len(value) - mask.end() < SHORTEST)
+
+
+def is_assigned(before: str) -> bool:
+    """Whether the name of a secret stands before its sign; a placeholder is no name."""
+    return ASSIGNED.search(before) is not None and not PLACEHOLDER.search(before[-24:])
