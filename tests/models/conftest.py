@@ -59,10 +59,17 @@ class Provider:
         self.answer: Answer = plays([b"data: [DONE]\n\n"])
         self.url = ""
         self._connections = 0
+        self._open: set[asyncio.StreamWriter] = set()
+
+    def hang_up(self) -> None:
+        """Close what clients have left open: from Python 3.12.1 on a server waits for them."""
+        for writer in self._open:
+            writer.close()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1
         connection = self._connections
+        self._open.add(writer)
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -82,6 +89,7 @@ class Provider:
         except (asyncio.IncompleteReadError, ConnectionError):
             self.hung_up.set()
         finally:
+            self._open.discard(writer)
             writer.close()
 
     async def _watch(self, reader: asyncio.StreamReader) -> None:
@@ -150,6 +158,7 @@ async def provider() -> AsyncIterator[Provider]:
     server_side.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
     async with server:
         yield server_side
+        server_side.hang_up()
 
 
 @pytest.fixture(scope="session")
