@@ -69,6 +69,7 @@ class Lane:
         "_passed_by",
         "_taken",
         "come",
+        "is_ended",
         "is_known",
         "length",
         "origins",
@@ -79,6 +80,8 @@ class Lane:
     def __init__(self, passed_by: Sequence[str], *, is_known: bool = False) -> None:
         self.is_known = is_known
         """Whether it was shown before: then nothing of it is reported again."""
+        self.is_ended = False
+        """Whether its end came by: a block that begins with its id is another one then."""
         self.come = self.length = 0
         """How many characters came, and how many were let through."""
         self.passed: list[str] = []
@@ -142,11 +145,18 @@ class LetThrough:
         if kind == "step-start":
             self._keep_all()
         elif kind == "text-start" or kind == "reasoning-start":  # the id may be used again
-            self._keep((kind.removesuffix("-start"), chunk.payload.id, False))
-        elif kind == "reasoning-end":
-            lane = self._lanes.get(("reasoning", chunk.payload.id, False))
-            return lane is not None and lane.changed
+            self._begin((kind.removesuffix("-start"), chunk.payload.id, False))
+        elif kind == "text-end" or kind == "reasoning-end":
+            lane = self._lanes.get((kind.removesuffix("-end"), chunk.payload.id, False))
+            if lane is not None:
+                lane.is_ended = True
+                return lane.changed and kind == "reasoning-end"
         return False
+
+    def _begin(self, key: tuple[str, str, bool]) -> None:
+        lane = self._lanes.get(key)
+        if lane is not None and lane.is_ended:  # else it goes on, and is stored as one text
+            self._keep(key)
 
     def texts(self) -> dict[str, Passed]:
         """Whole texts as they were let through, each with what was done to it."""
