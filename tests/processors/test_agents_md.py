@@ -122,8 +122,10 @@ async def test_what_an_earlier_reminder_names_is_not_sent_again(root: Path) -> N
 
 async def test_calls_of_earlier_runs_count(root: Path) -> None:
     """B-343: all completed calls in the messages are looked through."""
-    first = await run(read("docs/a"), tools=[reader()], stream=True)
-    got = await ran(root, given=[*first.messages, "and now?"], stream=True)
+    first = await run(read("api/a"), tools=[reader()], stream=True)
+    given = [*first.messages, "and then?"]
+    second = await run(read("docs/a"), tools=[reader()], stream=True, given=given)
+    got = await ran(root, given=[*second.messages, "and now?"], stream=True)
     assert sent(got) == ["docs/CLAUDE.md"]
 
 
@@ -313,6 +315,38 @@ async def test_a_reader_for_each_request(root: Path) -> None:
     assert remote.texts[-1].count("Remote rules.") == 1
     local = await ran(root, read("docs/x"), injector=found)
     assert "Docs rules." in local.texts[-1] and asked == [0, 1, 2, 0, 1]
+
+
+async def test_a_reader_that_knows_of_no_identity(root: Path) -> None:
+    """B-343: then each path is a file of its own, and none above the root is asked for."""
+
+    class Plain(Remote):
+        get_path_identity: Any = None
+        asked: list[str] = []  # noqa: RUF012
+
+        def path_exists(self, path: str) -> bool:
+            self.asked.append(path)
+            return super().path_exists(path)
+
+    found = AgentsMDInjector(root=root, get_reader=lambda _args: Plain())
+    got = await ran(root, read("a/x"), read("a/x"), read("a/x"), injector=found)
+    assert got.texts[-1].count("Remote rules.") == 2
+    assert all(path.startswith(f"{root}/") for path in Plain.asked)
+
+
+@pytest.mark.parametrize(
+    "attributes", [None, {"kind": "other", "path": "api/AGENTS.md"}, {"path": "api/AGENTS.md"}]
+)
+async def test_signals_of_others_are_no_reminders_of_it(attributes: Any, root: Path) -> None:
+    """B-344."""
+
+    async def remind(args: Any) -> None:
+        signal = {"type": "reactive", "contents": "Hurry.", "attributes": attributes}
+        await args.send_signal(signal)
+
+    found = [processor(process_input_step=remind), AgentsMDInjector(root=root)]
+    got = await run(read("api/x"), processors=found, tools=[reader()])
+    assert "Api rules." in got.texts[-1]
 
 
 @pytest.mark.parametrize("absolute", [False, True])

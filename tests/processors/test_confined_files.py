@@ -102,16 +102,19 @@ def test_a_directory_is_confined_in_turn(root: Path) -> None:
         ConfinedFiles(root).below("folder/out")
 
 
-def test_a_directory_that_becomes_a_link_meanwhile(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("what", "target"), [("folder", "outer"), ("folder/secret.txt", "secret.txt")]
+)
+def test_what_becomes_a_link_meanwhile(
+    what: str, target: str, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check and the opening are two moments: what is between them does not matter."""
     files = ConfinedFiles(root)
     opened = files._opened
 
     def swap(real: str) -> int:
-        (root / "folder").rename(root / "was")
-        (root / "folder").symlink_to(root.parent / "outer")
+        (root / what).rename(root / "was")
+        (root / what).symlink_to(root.parent / target)
         return opened(real)
 
     (root / "folder" / "secret.txt").write_text("harmless", "utf-8")
@@ -152,6 +155,14 @@ def test_what_no_text_comes_out_of(root: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "cannot be opened" in refusal(ConfinedFiles(root), "a.txt")
 
 
+def test_a_disk_that_fails(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_given: Any, **_options: Any) -> Any:
+        raise OSError(5, SECRET)
+
+    monkeypatch.setattr(confined_files.os, "fdopen", fail)
+    assert "cannot be read" in refusal(ConfinedFiles(root), "a.txt")
+
+
 def test_a_mark_at_the_beginning_is_no_text(root: Path) -> None:
     (root / "bom.txt").write_bytes(b"\xef\xbb\xbfhello")
     assert ConfinedFiles(root).read("bom.txt") == "hello"
@@ -171,7 +182,11 @@ def test_stamps_tell_changes(root: Path) -> None:
 def test_lists(root: Path) -> None:
     files = ConfinedFiles(root)
     (root / ".hidden").mkdir()
-    assert files.folders() == ["folder"]
+    (root / "also").symlink_to("folder")
+    (root / "away").symlink_to("../outer")
+    assert files.folders() == ["also", "folder"], (
+        "a link that stays within, and none that leads out"
+    )
     assert files.below("folder").folders() == ["deep"], "no link that leads out of it"
     (root / "folder" / ".env").write_text(SECRET)
     assert files.files(10) == ["a.txt", "folder/b.txt"]

@@ -108,12 +108,15 @@ class ConfinedFiles:
         """
         try:
             with os.scandir(self.root) as entries:
-                names = [
-                    entry.name for entry, _ in zip(entries, range(_MOST_ENTRIES), strict=False)
-                ]
+                seen = [entry for entry, _ in zip(entries, range(_MOST_ENTRIES), strict=False)]
         except OSError:
             raise InputError("the directory cannot be listed") from None
-        return sorted(n for n in names if not n.startswith(".") and self.is_directory(n))
+        return sorted(e.name for e in seen if not e.name.startswith(".") and self._is_folder(e))
+
+    def _is_folder(self, entry: os.DirEntry[str]) -> bool:
+        if entry.is_symlink():
+            return self.is_directory(entry.name)
+        return entry.is_dir(follow_symlinks=False)
 
     def files(self, most: int) -> list[str]:
         """The first `most` files within, by their paths with `/`; no hidden ones, no links."""

@@ -88,9 +88,6 @@ class Skill(TakesOptions):
             raise InputError("there is no such file")
         return clean_text(self._files[path])
 
-    def __repr__(self) -> str:
-        return f"<skill {self.name!r}>"
-
 
 class FolderSkill(Skill):
     """A skill in a directory: `SKILL.md`, and the files beside and below it."""
