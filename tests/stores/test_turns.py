@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from procession import InputError, OwnerError, text_message
+from procession import InputError, OwnerError
 from procession.messages import TextPart
-from procession.store import Turn
+from tests.stores.saying import START, said, turn
 
 if TYPE_CHECKING:
-    from procession.messages import Message
     from procession.store import MemoryStore
-
-START = datetime(2026, 3, 1, 12, tzinfo=UTC)
-
-
-def said(text: str, minute: int = 0, **more: Any) -> Message:
-    return text_message(text, created_at=START + timedelta(minutes=minute), **more)
-
-
-def turn(*messages: Message, **more: Any) -> Turn:
-    return Turn(**{"thread_id": "t", "resource_id": "r", "messages": messages, "at": START, **more})
 
 
 async def texts(memory: MemoryStore, thread: str = "t") -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,13 @@ _MEANINGS = {
     "28000": "the server refuses the user",
     "3D000": "there is no database of this name: make it, or name another one in the url",
 }
+
+# A connection that fails has no code, only words.
+_SAID = [
+    (re.compile("password authentication failed|no password supplied"), "28P01"),
+    (re.compile("too many clients|remaining connection slots"), "53300"),
+    (re.compile('database "[^"]*" does not exist'), "3D000"),
+]
 
 
 class Failures:
@@ -54,18 +62,9 @@ class Failures:
         said = error.diag.message_primary or str(error)
         known = _MEANINGS.get(error.sqlstate or "")
         if known is None:
-            known = next((_MEANINGS[state] for text, state in _SAID if text in said), None)
+            known = next((_MEANINGS[state] for words, state in _SAID if words.search(said)), None)
         return known or f"{type(error).__name__}: {self._without_password(said)}"
 
     def _without_password(self, text: str) -> str:
         short = " ".join(text.split())[:300]
         return short.replace(self._password, "…") if self._password else short
-
-
-# A connection that fails has no code, only words.
-_SAID = (
-    ("password authentication failed", "28P01"),
-    ("no password supplied", "28P01"),
-    ("too many clients", "53300"),
-    ("remaining connection slots", "53300"),
-)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from ...errors import OptionError
 from ...keywords import TakesOptions
 from ..domains import ByDomain
+from ..option_checks import count, seconds
 from ..sql.conversations import SqlConversations
 from ..sql.snapshots import SqlSnapshots
 from .driver import conninfo_to_dict, psycopg
@@ -47,11 +47,13 @@ class PostgresStore(ByDomain, TakesOptions):
     ) -> None:
         self._place = _checked_url(url)
         self.schema = _checked_schema(schema)
-        _check_sizes(min_size, max_size, timeout)
-        failures = Failures(str(self._place.get("password") or ""), timeout)
+        least = count("PostgresStore", "min_size", min_size, least=0)
+        most = count("PostgresStore", "max_size", max_size, least=max(1, least))
+        waiting = seconds("PostgresStore", "timeout", timeout)
+        failures = Failures(str(self._place.get("password") or ""), waiting)
         wording = Wording(schema)
         self._search_path = wording.search_path
-        self._pools = Pools(url, wording, failures, (min_size, max_size, float(timeout)))
+        self._pools = Pools(url, wording, failures, (least, most, waiting))
         scripts = Scripts(self._pools, wording, failures)
         self._domains = {"memory": SqlConversations(scripts), "workflows": SqlSnapshots(scripts)}
 
@@ -101,16 +103,3 @@ def _checked_schema(schema: Any) -> str:
             f"PostgresStore: schema must be a name of at most {_LONGEST_NAME} bytes, without quotes"
         )
     return schema
-
-
-def _check_sizes(min_size: Any, max_size: Any, timeout: Any) -> None:
-    for name, size, least in (("min_size", min_size, 0), ("max_size", max_size, 1)):
-        if isinstance(size, bool) or not isinstance(size, int) or size < least:
-            raise OptionError(
-                f"PostgresStore: {name} must be a whole number of at least {least}, "
-                f"not {type(size).__name__}"
-            )
-    if min_size > max_size:
-        raise OptionError("PostgresStore: min_size must not be above max_size")
-    if isinstance(timeout, bool) or not isfinite(timeout) or timeout <= 0:
-        raise OptionError("PostgresStore: timeout must be a number of seconds above 0")

@@ -28,14 +28,17 @@ class Wording:
         self.schema = schema
         self.make_schema = f'CREATE SCHEMA IF NOT EXISTS "{schema}"'.encode()
         self.search_path = f'SET LOCAL search_path TO "{schema}", public'.encode()
+        doubled = schema.replace("%", "%%")  # psycopg's sign for a value
+        self._prefix = f'"{doubled}".'
         self._worded: dict[str, bytes] = {}
 
     def query(self, sql: str) -> bytes:
         """A statement on the tables of the schema."""
         worded = self._worded.get(sql)
         if worded is None:
-            named = _TABLE.sub(rf'"{self.schema}".\g<0>', sql)
-            worded = self._worded[sql] = plainly(named)
+            marked = sql.replace("?", "%s")
+            worded = _TABLE.sub(lambda table: f"{self._prefix}{table[0]}", marked).encode()
+            self._worded[sql] = worded
         return worded
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from ...errors import OptionError
 from ...keywords import TakesOptions
 from ..domains import ByDomain
+from ..option_checks import seconds
 from ..sql.conversations import SqlConversations
 from ..sql.snapshots import SqlSnapshots
 from .driving import DIALECT, drive
@@ -51,9 +52,7 @@ class SQLiteStore(ByDomain, TakesOptions):
         self.path = _checked_path(path)
         if synchronous not in ("full", "normal"):
             raise OptionError("SQLiteStore: synchronous must be 'full' or 'normal'")
-        if isinstance(busy_timeout, bool) or not 0 <= busy_timeout <= 3600:
-            raise OptionError("SQLiteStore: busy_timeout must be between 0 and 3600 seconds")
-        self._settings = (synchronous, float(busy_timeout))
+        self._settings = (synchronous, seconds("SQLiteStore", "busy_timeout", busy_timeout))
         self._lanes: Lanes | None = None
         scripts = _Scripts(self)
         self._domains = {"memory": SqlConversations(scripts), "workflows": SqlSnapshots(scripts)}
