@@ -1,0 +1,1 @@
+"""Stores of vectors: in memory, in the file of a `SQLiteStore`, in PostgreSQL."""
