@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import logging
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec.structs import replace
 
-from ...detection import GROUPS, LOCAL_TYPES, METHODS, LocalDetector, redacted
-from ...errors import OptionError
+from ...detection import METHODS, LocalDetector, redacted
 from ...hold import Unit
 from ..judging.judge import Judge
-from ..option_checks import callback, flag, names, number, one_of, whole
+from ..option_checks import callback, flag, number, one_of, whole
 from .pii_found import Finding, PIIDetection, PIIDetectionEvent, PIIDetectionResult, categories_of
+from .pii_options import regions_of, text_of, types_of
 from .pii_verdict import accepted, in_parts, schema_of, task_of, within
+from .portions import Portions
 from .regions import merged
-from .sightings import Place, Sighting
+from .sightings import Place, Sighting, found_in, types_in
 from .text_guard import INPUT, STREAM, TextGuard
 
 if TYPE_CHECKING:
@@ -41,20 +41,6 @@ _OWNER = "PIIDetector"
 _STRATEGIES = ("block", "warn", "filter", "redact")
 _GAP = "\n"
 """What stands between the texts of one message when they are looked at together."""
-
-LOCAL_BY_DEFAULT = (
-    "email",
-    "phone",
-    "credit-card",
-    "ssn",
-    "api-key",
-    "ip-address",
-    "url",
-    "uuid",
-    "crypto-wallet",
-    "iban",
-)
-JUDGED_BY_DEFAULT = ("name", "address", "date-of-birth")
 
 
 class PIIDetector(TextGuard[Finding]):
@@ -127,15 +113,15 @@ class PIIDetector(TextGuard[Finding]):
         self.include_detections = flag(_OWNER, "include_detections", include_detections)
         self.buffer_size = whole(_OWNER, "buffer_size", buffer_size, least=1)
         self.on_detection = callback(_OWNER, "on_detection", on_detection)
-        local, self._judged = _types(detection_types, model)
-        self._local = LocalDetector(local, regions=_regions(regions))
+        local, self._judged = types_of(detection_types, model)
+        self._local = LocalDetector(local, regions=regions_of(regions))
         self.detection_types = (*self._local.types, *self._judged)
         self._trusts_model = model is not None and model is not False
         redacts = strategy == "redact"
         asked = self.detection_types if self._trusts_model else self._judged
         judge = Judge(
             _OWNER,
-            task=_text(instructions) or task_of(asked, redacts=redacts),
+            task=text_of(instructions) or task_of(asked, redacts=redacts),
             schema=schema_of(asked, redacts=redacts),
             accepts=accepted(),
             model=None if model is False else model,
@@ -260,7 +246,7 @@ class PIIDetector(TextGuard[Finding]):
 
     def reason(self, sightings: Sequence[Sighting[Finding]]) -> str:
         """The types, and how many there were if that was asked for (B-128)."""
-        types = ", ".join(_types_in(sightings))
+        types = ", ".join(types_in(sightings))
         number = f" ({_count(sightings)} in all)" if self.include_detections else ""
         return f"Personal data found: {types}{number}"
 
@@ -276,7 +262,7 @@ class PIIDetector(TextGuard[Finding]):
             "processor_id": self.id,
             "strategy": self.strategy_at(place),
             **place.named(),
-            "types": _types_in(sightings),
+            "types": types_in(sightings),
             "count": _count(sightings),
         }
 
@@ -290,7 +276,7 @@ class PIIDetector(TextGuard[Finding]):
             detections += self._detections(sighting, begin)
             begin += len(sighting.text) + len(_GAP)
         flagged = any(sighting.regions for sighting in seen)
-        result = PIIDetectionResult(categories_of(_found_in(seen)), detections)
+        result = PIIDetectionResult(categories_of(found_in(seen)), detections)
         text = _GAP.join(sighting.text for sighting in seen)
         applied = self.strategy_at(place) if flagged else "none"
         return self.tell("on_detection", PIIDetectionEvent(result, text, flagged, applied))
@@ -310,78 +296,6 @@ class PIIDetector(TextGuard[Finding]):
         ]
 
 
-class Portions(Unit):
-    """Sentences, as a watch; one that is longer than `size` characters comes in parts (B-131)."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__("sentence")
-        self.size = size
-
-    def release(self, text: str, start: int, limit: int) -> int:
-        """See `Watch.release`."""
-        ends = self.split(text, start, limit)
-        return ends[-1] if ends else start
-
-    def split(self, text: str, start: int, stop: int) -> list[int]:
-        """The ends of sentences, and of parts of them: the same, however the text came."""
-        cuts: list[int] = []
-        for end in [*super().split(text, start, stop), None]:
-            limit = stop if end is None else end - 1
-            while limit - start >= self.size:
-                start += self.size
-                cuts.append(start)
-            if end is not None:
-                cuts.append(end)
-                start = end
-        return cuts
-
-
-def _found_in(sightings: Sequence[Sighting[Finding]]) -> list[Finding]:
-    return [one for s in sightings for region in s.regions for one in region.found]
-
-
-def _types_in(sightings: Sequence[Sighting[Finding]]) -> list[str]:
-    return list(dict.fromkeys(one.type for one in _found_in(sightings)))
-
-
 def _count(sightings: Sequence[Sighting[Finding]]) -> int:
     regions = [region for sighting in sightings for region in sighting.regions]
     return sum(region.start < region.end for region in regions)
-
-
-def _types(given: Any, model: Any) -> tuple[list[str], tuple[str, ...]]:
-    """Which types are looked for locally, and which are judged."""
-    if given is None:
-        return list(LOCAL_BY_DEFAULT), () if model in (None, False) else JUDGED_BY_DEFAULT
-    chosen = names(_OWNER, "detection_types", given, None)
-    if not chosen:
-        raise OptionError(f"{_OWNER}: detection_types must not be empty")
-    local = [kind for kind in chosen if kind in LOCAL_TYPES or kind in GROUPS]
-    judged = tuple(kind for kind in chosen if kind not in local)
-    for kind in judged:
-        near = get_close_matches(kind, (*LOCAL_TYPES, *GROUPS, *JUDGED_BY_DEFAULT), 1, 0.8)
-        if near and near[0] != kind:
-            raise OptionError(f"{_OWNER}: detection_types: {kind!r}; did you mean {near[0]!r}?")
-    if judged and model is False:
-        raise OptionError(
-            f"{_OWNER}: detection_types: {judged[0]!r} takes judgement, so model cannot be False"
-        )
-    return local, judged
-
-
-def _regions(given: Any) -> Sequence[str] | None:
-    """The countries, of which there must be some; one may be given by itself."""
-    if given is None or isinstance(given, str):
-        return given
-    chosen = names(_OWNER, "regions", given, None)
-    if not chosen:
-        raise OptionError(f"{_OWNER}: regions must not be empty; leave 'phone' out of the types")
-    return chosen
-
-
-def _text(instructions: Any) -> str | None:
-    if instructions is not None and not isinstance(instructions, str):
-        raise OptionError(
-            f"{_OWNER}: instructions must be a text, not {type(instructions).__name__}"
-        )
-    return instructions

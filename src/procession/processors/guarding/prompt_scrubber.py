@@ -17,7 +17,7 @@ from .pii_verdict import in_parts
 from .regex_rules import RegexRule, RuleSet, compiled
 from .regions import merged
 from .scrubber_verdict import accepted, disclosures, schema_of, task_of
-from .sightings import Place, Sighting
+from .sightings import Place, Sighting, types_in
 from .text_guard import LANES, RESULT, STREAM, TextGuard
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class SystemPromptScrubber(TextGuard[Finding]):
     def reason(self, sightings: Sequence[Sighting[Finding]]) -> str:
         """The types, and how many there were if that was asked for; never a word of it (B-195)."""
         number = f" ({_count(sightings)} in all)" if self.include_detections else ""
-        return f"Instructions of the model disclosed: {', '.join(_types_in(sightings))}{number}"
+        return f"Instructions of the model disclosed: {', '.join(types_in(sightings))}{number}"
 
     def block_metadata(
         self, place: Place, sightings: Sequence[Sighting[Finding]]
@@ -237,7 +237,7 @@ class SystemPromptScrubber(TextGuard[Finding]):
             "processor_id": self.id,
             "strategy": self.strategy,
             **place.named(),
-            "types": _types_in(sightings),
+            "types": types_in(sightings),
             "count": _count(sightings),
         }
 
@@ -276,12 +276,6 @@ def _spans(settled: Mapping[str, Passed], leaf: Leaf) -> Sequence[Span]:
 
 def _is_within(one: Finding, spans: Sequence[Span]) -> bool:
     return any(start <= one.start and one.end <= end for start, end in spans)
-
-
-def _types_in(sightings: Sequence[Sighting[Finding]]) -> list[str]:
-    return list(
-        dict.fromkeys(one.type for s in sightings for region in s.regions for one in region.found)
-    )
 
 
 def _count(sightings: Sequence[Sighting[Finding]]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -11,11 +11,23 @@ from ...errors import TripWire
 from .regions import Found, Region
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ...chunks import Chunk
 
-__all__ = ["Outcome", "Place", "Sighting"]
+__all__ = ["Outcome", "Place", "Sighting", "found_in", "types_in"]
 
 F = TypeVar("F", bound=Found)
+
+
+class Typed(Found, Protocol):
+    """Something found that is of a type."""
+
+    @property
+    def type(self) -> str: ...
+
+
+T = TypeVar("T", bound=Typed)
 
 
 class Place(Struct, frozen=True):
@@ -71,3 +83,13 @@ class Outcome(Struct):
             self.wire.passing = part
             raise self.wire
         return part
+
+
+def found_in(sightings: Iterable[Sighting[F]]) -> list[F]:
+    """All that was found, text by text."""
+    return [one for sighting in sightings for region in sighting.regions for one in region.found]
+
+
+def types_in(sightings: Iterable[Sighting[T]]) -> list[str]:
+    """The types of what was found, each once, in the order in which they come."""
+    return list(dict.fromkeys(one.type for one in found_in(sightings)))
