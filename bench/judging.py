@@ -3,6 +3,8 @@
 A scripted answer is streamed past a `ModerationProcessor` whose judge takes a fixed time. From the
 time of a run are taken away that of the same run without the guard, and that of the same calls made
 to the judge directly, one after the other: what is left is our own, for each unit that was judged.
+Each granularity is run with one call at a time and with several (`--concurrency`), whose own time
+cannot be told from that of the judge: of them the CPU is told, and how long all of it takes.
 Nothing is timed before text and calls were checked.
 """
 
@@ -49,15 +51,18 @@ class Judge:
 
     def __init__(self, delay: float, reads: Sequence[Sequence[Chunk]]) -> None:
         self.delay = delay
-        self.calls = 0
+        self.calls = self.open = self.most = 0
         self._reads = reads
 
     async def stream(self, request: Any) -> AsyncGenerator[Sequence[Chunk], None]:
         self.calls += 1
+        self.open += 1
+        self.most = max(self.most, self.open)
         if self.delay:
             await asyncio.sleep(self.delay)
         for read in self._reads:
             yield read
+        self.open -= 1
 
 
 async def verdict() -> list[Sequence[Chunk]]:
@@ -123,14 +128,18 @@ def expected(granularity: str) -> int:
     return units[granularity] + 1
 
 
-async def guarded(granularity: str, delay: float, reads: Sequence[Sequence[Chunk]]) -> Spent:
+async def guarded(
+    granularity: str, concurrency: int, delay: float, reads: Sequence[Sequence[Chunk]]
+) -> Spent:
     """One run with the guard, and its calls counted."""
     judge = Judge(delay, reads)
-    options: Any = {"granularity": granularity}
+    options: Any = {"granularity": granularity, "concurrency": concurrency}
     guard = ModerationProcessor(model=judge, **options)
     spent = await once([guard])
     if judge.calls != expected(granularity):
         raise CheckFailed(f"{granularity}: {judge.calls} calls instead of {expected(granularity)}")
+    if judge.most > concurrency:
+        raise CheckFailed(f"{granularity}: {judge.most} calls at a time")
     return spent
 
 
@@ -141,25 +150,27 @@ async def least(run: Callable[[], Awaitable[Spent]], repeats: int) -> Spent:
     return Spent(*map(min, zip(*spent, strict=True)))
 
 
-async def table(delay: float, repeats: int) -> None:
-    """Print a row for each granularity."""
+async def table(granularities: Sequence[str], delay: float, repeats: int, concurrency: int) -> None:
+    """Print a row for each granularity and number of calls at a time."""
     reads = await verdict()
     bare = await least(partial(once, []), repeats)
     print(
-        "| `granularity` | calls | our own CPU µs a call | our own time µs a call "
-        "| first text, ms | all of it, ms |\n|---|---:|---:|---:|---:|---:|"
+        "| `granularity` | at a time | calls | our own CPU µs a call | our own time µs a call "
+        "| first text, ms | all of it, ms |\n|---|---:|---:|---:|---:|---:|---:|"
     )
-    print(f"| no guard | 0 | | | {bare.first / 1e3:.1f} | {bare.wall / 1e3:.1f} |")
-    for granularity in GRANULARITIES:
+    print(f"| no guard | | 0 | | | {bare.first / 1e3:.1f} | {bare.wall / 1e3:.1f} |")
+    for granularity in granularities:
         calls = expected(granularity)
-        spent = await least(partial(guarded, granularity, delay, reads), repeats)
         judged = await least(partial(directly, delay, reads, calls), repeats)
-        cpu = (spent.cpu - bare.cpu - judged.cpu) / calls
-        wall = (spent.wall - bare.wall - judged.wall) / calls
-        print(
-            f"| `{granularity}` | {calls} | {cpu:.0f} | {wall:.0f} "
-            f"| {spent.first / 1e3:.1f} | {spent.wall / 1e3:.1f} |"
-        )
+        for many in (1, concurrency):
+            spent = await least(partial(guarded, granularity, many, delay, reads), repeats)
+            cpu = (spent.cpu - bare.cpu - judged.cpu) / calls
+            wall = (spent.wall - bare.wall - judged.wall) / calls
+            own = f"{wall:.0f}" if many == 1 else ""
+            print(
+                f"| `{granularity}` | {many} | {calls} | {cpu:.0f} | {own} "
+                f"| {spent.first / 1e3:.1f} | {spent.wall / 1e3:.1f} |"
+            )
 
 
 def main() -> None:
@@ -171,10 +182,13 @@ def main() -> None:
     )
     parser.add_argument("--delay", type=float, default=5.0, help="of the judge, milliseconds")
     parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--granularity", nargs="+", choices=GRANULARITIES, default=GRANULARITIES)
+    parser.add_argument("--concurrency", type=int, default=4, help="so many calls at a time")
     options = parser.parse_args()
     machine.pin()
     print(f"{machine.description()}, load {machine.load()}")
-    asyncio.run(table(options.delay / 1000, options.repeats))
+    delay, wanted = options.delay / 1000, options.granularity
+    asyncio.run(table(wanted, delay, options.repeats, options.concurrency))
 
 
 if __name__ == "__main__":
