@@ -13,6 +13,7 @@ from .options import (
     TitleOptions,
     WorkingMemoryOptions,
 )
+from .recall import SemanticRecall
 from .threads import Recalled
 from .working import WorkingMemory, working_memory_tool
 
@@ -27,6 +28,7 @@ __all__ = [
     "OptionsDict",
     "RecallOptions",
     "Recalled",
+    "SemanticRecall",
     "TitleOptions",
     "WorkingMemory",
     "WorkingMemoryOptions",

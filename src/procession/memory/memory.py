@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from msgspec.structs import replace
 
@@ -13,8 +13,10 @@ from .bounded_history import BoundedHistory
 from .conversation import MEMORY_CONTEXT_KEY, Conversation, asked_of
 from .history import MessageHistory
 from .input_filter import MemoryInputFilter
+from .meanings import forget_meanings
 from .notes import note_form
 from .options import OptionsDict, WorkingMemoryOptions, merged_options, read_options
+from .recall import SemanticRecall
 from .threads import Threads, memory_store
 from .titles import EmittedTitles, ThreadTitles
 from .working import (
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
 
     from ..embedder import EmbedderSpec
     from ..extension import Opening
+    from ..messages import Message
     from ..store import MemoryStore, Store
     from ..tools import Tool
-    from .options import MemoryOptions, TitleOptions
+    from ..vector_store import VectorStore
+    from .options import MemoryOptions, RecallOptions, Scope, SemanticRecallDict, TitleOptions
 
 __all__ = ["Memory"]
 
@@ -67,7 +71,7 @@ class Memory(Threads):
         self,
         *,
         storage: Store | MemoryStore | None = None,
-        vector: Any = None,
+        vector: VectorStore | Literal[False] | None = None,
         embedder: EmbedderSpec | None = None,
         options: OptionsDict | None = None,
         **keywords: Unpack[OptionsDict],
@@ -151,6 +155,8 @@ class Memory(Threads):
             found.append(self._notes(options.working_memory, read_only=options.read_only))
         if options.has_history:
             found.append(self._history(options, read_only=True))  # the one behind saves
+        if options.semantic_recall is not None:
+            found.append(self._recall(options.semantic_recall, read_only=True))
         return without(found, inputs)
 
     def _behind(
@@ -158,6 +164,8 @@ class Memory(Threads):
     ) -> list[Any]:
         found: list[Any] = []
         if options.has_history and not options.read_only:
+            if options.semantic_recall is not None:
+                found.append(self._recall(options.semantic_recall, read_only=False))
             found.append(self._history(options, read_only=False))
             if options.generate_title is not None:
                 found.append(self._titles(options.generate_title))
@@ -178,6 +186,23 @@ class Memory(Threads):
         made = EmittedTitles if options.emit_event else ThreadTitles
         return made(storage=self.storage, options=options, background=self.background)
 
+    def _recall(self, options: RecallOptions, *, read_only: bool) -> SemanticRecall:
+        assert self.vector is not None and self.embedder is not None  # checked with the options
+        return SemanticRecall(
+            storage=self.storage,
+            vector=self.vector,
+            embedder=self.embedder,
+            top_k=options.top_k,
+            message_range={"before": options.before, "after": options.after},
+            scope=options.scope,
+            threshold=options.threshold,
+            filter=options.filter,
+            index_name=options.index_name,
+            index_config=options.index_config,
+            embedder_options=options.embedder_options,
+            read_only=read_only,
+        )
+
     def _notes(self, options: WorkingMemoryOptions, *, read_only: bool) -> WorkingMemory:
         made = SignalledNotes if options.use_state_signals else WorkingMemory
         return made(
@@ -195,6 +220,46 @@ class Memory(Threads):
             return {}
         tool = working_memory_tool(self.storage, notes)
         return {tool.name: tool}
+
+    # ── messages ──────────────────────────────────────────────────────────────────────────────
+
+    async def search(
+        self,
+        text: str,
+        *,
+        resource_id: str,
+        thread_id: str | None = None,
+        options: SemanticRecallDict | None = None,
+    ) -> list[Message]:
+        """Stored messages that mean something like `text`, with neighbours, in order of time.
+
+        Of one thread if `thread_id` is given, else of all threads of the resource; `options` are
+        laid over `semantic_recall`. Raises `OptionError` without a vector store and an embedder.
+        """
+        asked = merged_options(_NAME, self._given, {"semantic_recall": options or True})
+        found = self._checked(asked).semantic_recall
+        assert found is not None
+        scope: Scope = "resource" if thread_id is None else "thread"
+        place = Conversation(thread_id=thread_id or "", resource_id=resource_id)
+        return await self._recall(replace(found, scope=scope), read_only=True).find(text, place)
+
+    async def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread with its messages, and in the background their vectors (M-148)."""
+        await super().delete_thread(thread_id)
+        self._forget(thread_id=thread_id)
+
+    async def delete_messages(self, ids: Iterable[str]) -> None:
+        """Delete the messages with these ids, and in the background their vectors (M-148)."""
+        ids = list(ids)
+        await super().delete_messages(ids)
+        if ids:
+            self._forget(ids=ids)
+
+    def _forget(self, **what: Any) -> None:
+        recall = self.options.semantic_recall
+        if self.vector is not None:
+            name = None if recall is None else recall.index_name
+            self.background.begin("forgetting vectors", forget_meanings(self.vector, name, **what))
 
     # ── working memory ─────────────────────────────────────────────────────────────────────────
 

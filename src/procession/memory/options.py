@@ -26,6 +26,7 @@ __all__ = [
     "WorkingMemoryOptions",
     "merged_options",
     "read_options",
+    "read_recall",
 ]
 
 DEFAULT_LAST_MESSAGES = 10
@@ -177,7 +178,7 @@ def read_options(owner: str, given: Any) -> MemoryOptions:
     return MemoryOptions(
         last_messages=_last_messages(owner, asked, budget),
         budget=budget,
-        semantic_recall=_recall(owner, asked.get("semantic_recall", False)),
+        semantic_recall=read_recall(owner, asked.get("semantic_recall", False)),
         working_memory=_working(owner, asked.get("working_memory")),
         generate_title=_title(owner, asked.get("generate_title", False)),
         **{
@@ -217,7 +218,8 @@ def _budget(owner: str, given: Any) -> HistoryBudget | None:
     return HistoryBudget(max_tokens=most, remove=remove) if most else None
 
 
-def _recall(owner: str, given: Any) -> RecallOptions | None:
+def read_recall(owner: str, given: Any) -> RecallOptions | None:
+    """`semantic_recall`, checked; `None` when it is off."""
     name = "semantic_recall"
     asked = _switched(owner, name, given)
     if asked is None:
