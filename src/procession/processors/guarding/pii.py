@@ -16,8 +16,9 @@ from .pii_options import regions_of, text_of, types_of
 from .pii_verdict import accepted, in_parts, schema_of, task_of, within
 from .portions import Portions
 from .regions import merged
-from .sightings import Place, Sighting, found_in, types_in
-from .text_guard import INPUT, STREAM, TextGuard
+from .sightings import Place, Sighting, found_in
+from .text_guard import INPUT, STREAM
+from .typed_guard import TypedGuard
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -43,7 +44,7 @@ _GAP = "\n"
 """What stands between the texts of one message when they are looked at together."""
 
 
-class PIIDetector(TextGuard[Finding]):
+class PIIDetector(TypedGuard[Finding]):
     """Finds personal data, and redacts it unless told otherwise (B-120 to B-136).
 
     Types that can be found by their form and checksums are found locally, everywhere: in text,
@@ -75,6 +76,7 @@ class PIIDetector(TextGuard[Finding]):
 
     fixed_id = "pii-detector"
     name = "PII Detector"
+    subject = "Personal data found"
 
     def __init__(
         self,
@@ -244,27 +246,10 @@ class PIIDetector(TextGuard[Finding]):
             best.type, text, self.redaction_method, preserve_format=self.preserve_format
         )
 
-    def reason(self, sightings: Sequence[Sighting[Finding]]) -> str:
-        """The types, and how many there were if that was asked for (B-128)."""
-        types = ", ".join(types_in(sightings))
-        number = f" ({_count(sightings)} in all)" if self.include_detections else ""
-        return f"Personal data found: {types}{number}"
-
-    def block_metadata(
-        self, place: Place, sightings: Sequence[Sighting[Finding]]
-    ) -> dict[str, Any]:
-        """Which types were found, and how many values; never the values (B-007, B-128)."""
-        return self.detail(place, sightings)
-
-    def detail(self, place: Place, sightings: Sequence[Sighting[Finding]]) -> dict[str, Any]:
-        """Which types were found where, and how many values (B-007)."""
-        return {
-            "processor_id": self.id,
-            "strategy": self.strategy_at(place),
-            **place.named(),
-            "types": types_in(sightings),
-            "count": _count(sightings),
-        }
+    def count(self, sightings: Sequence[Sighting[Finding]]) -> int:
+        """How many values there are; an empty finding only says that there is one."""
+        regions = [region for sighting in sightings for region in sighting.regions]
+        return sum(region.start < region.end for region in regions)
 
     def noticed(self, place: Place, seen: Sequence[Sighting[Finding]]) -> Awaitable[None] | None:
         """Tell `on_detection` (B-127)."""
@@ -294,8 +279,3 @@ class PIIDetector(TextGuard[Finding]):
             for region in sighting.regions
             if (value := sighting.text[region.start : region.end])
         ]
-
-
-def _count(sightings: Sequence[Sighting[Finding]]) -> int:
-    regions = [region for sighting in sightings for region in sighting.regions]
-    return sum(region.start < region.end for region in regions)

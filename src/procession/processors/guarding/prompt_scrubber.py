@@ -17,8 +17,9 @@ from .pii_verdict import in_parts
 from .regex_rules import RegexRule, RuleSet, compiled
 from .regions import merged
 from .scrubber_verdict import accepted, disclosures, schema_of, task_of
-from .sightings import Place, Sighting, types_in
-from .text_guard import LANES, RESULT, STREAM, TextGuard
+from .sightings import Place
+from .text_guard import LANES, RESULT, STREAM
+from .typed_guard import TypedGuard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +47,7 @@ _CARRYOVER = 128
 """Of a pattern whose matches have no longest one, so many characters are held back at most."""
 
 
-class SystemPromptScrubber(TextGuard[Finding]):
+class SystemPromptScrubber(TypedGuard[Finding]):
     """Finds where an answer gives away its instructions, and redacts it (B-190 to B-197).
 
     A model looks at the text of the answer; patterns of yours are matched locally, in text,
@@ -72,6 +73,7 @@ class SystemPromptScrubber(TextGuard[Finding]):
     """
 
     fixed_id = "system-prompt-scrubber"
+    subject = "Instructions of the model disclosed"
     process_input: Any = None  # what users say is not scrubbed (B-196)
 
     def __init__(
@@ -220,27 +222,6 @@ class SystemPromptScrubber(TextGuard[Finding]):
             return "*" * len(text)
         return self.placeholder_text if self.redaction_method == "placeholder" else ""
 
-    def reason(self, sightings: Sequence[Sighting[Finding]]) -> str:
-        """The types, and how many there were if that was asked for; never a word of it (B-195)."""
-        number = f" ({_count(sightings)} in all)" if self.include_detections else ""
-        return f"Instructions of the model disclosed: {', '.join(types_in(sightings))}{number}"
-
-    def block_metadata(
-        self, place: Place, sightings: Sequence[Sighting[Finding]]
-    ) -> dict[str, Any]:
-        """Which types were found, and how many places; never what (B-007)."""
-        return self.detail(place, sightings)
-
-    def detail(self, place: Place, sightings: Sequence[Sighting[Finding]]) -> dict[str, Any]:
-        """Which types were found where, and how many places (B-007)."""
-        return {
-            "processor_id": self.id,
-            "strategy": self.strategy,
-            **place.named(),
-            "types": types_in(sightings),
-            "count": _count(sightings),
-        }
-
 
 def _rules(patterns: Any) -> list[CompiledRule]:
     if isinstance(patterns, str) or not isinstance(patterns, Iterable):
@@ -276,7 +257,3 @@ def _spans(settled: Mapping[str, Passed], leaf: Leaf) -> Sequence[Span]:
 
 def _is_within(one: Finding, spans: Sequence[Span]) -> bool:
     return any(start <= one.start and one.end <= end for start, end in spans)
-
-
-def _count(sightings: Sequence[Sighting[Finding]]) -> int:
-    return sum(len(sighting.regions) for sighting in sightings)

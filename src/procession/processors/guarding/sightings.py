@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ...chunks import Chunk
 
-__all__ = ["Outcome", "Place", "Sighting", "found_in", "types_in"]
+__all__ = ["Outcome", "Place", "Sighting", "Typed", "found_in", "types_in"]
 
 F = TypeVar("F", bound=Found)
 
