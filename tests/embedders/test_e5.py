@@ -23,7 +23,7 @@ PASSAGES = [
     "La facture doit être payée sous trente jours.",
     "Le chat de ma voisine dort sur le radiateur.",
     "Le train pour Marseille part à sept heures.",
-    "Mon fils est allergique aux arachides.",
+    "Ma tante est allergique aux arachides.",
     "会议改到星期四下午三点。",
     "我们的仓库在港口旁边。",
     "请把密码每三个月更换一次。",
@@ -47,7 +47,7 @@ ENGLISH = [
     "The invoice has to be paid within thirty days.",
     "My neighbour's cat sleeps on the radiator.",
     "The train to Marseille leaves at seven o'clock.",
-    "My son is allergic to peanuts.",
+    "My aunt is allergic to peanuts.",
     "The meeting has been moved to Thursday at three.",
     "Our warehouse is next to the harbour.",
     "Please change the password every three months.",
@@ -74,9 +74,9 @@ PARAPHRASES = [
 ]
 
 TRANSLATED = [
-    ("Combien de temps dure la garantie ?", 16),
+    ("Pendant combien d'années le produit est-il garanti ?", 16),
     ("Puis-je me faire rembourser le billet d'avion ?", 12),
-    ("À quoi mon fils est-il allergique ?", 4),
+    ("À quoi ma tante est-elle allergique ?", 4),
     ("会议是什么时候", 5),
     ("她演奏什么乐器", 17),
     ("打印机有什么问题", 15),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from array import array
 from typing import TYPE_CHECKING, Any
 
@@ -337,3 +339,26 @@ async def test_many_write_and_read_at_a_time(vectors: VectorStore) -> None:
     await asyncio.gather(*(write(number) for number in range(20)))
     assert len(set(await found(vectors, top_k=100))) == 21
     assert (await vectors.describe_index("notes")).count == 21
+
+
+def test_no_store_is_imported_before_it_is_asked_for() -> None:
+    code = (
+        "import sys, procession, procession.vectors, procession.vector_store\n"
+        "print([name for name in ('numpy', 'psycopg') if name in sys.modules])\n"
+        "from procession.vectors import *\n"
+        "print(InMemoryVectors.__name__, SQLiteVectors.__name__, PostgresVectors.__name__)\n"
+        "print(hasattr(procession.vectors, 'Other'))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    shown = ["[]", "InMemoryVectors SQLiteVectors PostgresVectors", "False"]
+    assert done.stdout.splitlines() == shown
+
+
+def test_a_missing_package_is_told_with_its_extra() -> None:
+    code = (
+        "import sys; sys.modules['numpy'] = None\n"
+        "try: from procession.vectors import InMemoryVectors\n"
+        "except ModuleNotFoundError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'procession[recall]'" in done.stdout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..extras import brought_by
-from .filters import ABSENT, AnyOf, Condition, NotIn
+from .filters import ABSENT, AnyOf, Condition, Not
 
 with brought_by("recall", "numpy"):
     import numpy as np
@@ -34,7 +34,7 @@ class Columns:
         """Which of the rows up to `end` pass a filter."""
         if isinstance(chosen, Condition):
             return self._column(chosen.field, end, values_from).mask(chosen)
-        if isinstance(chosen, NotIn):
+        if isinstance(chosen, Not):
             return ~self.mask(chosen.condition, end, values_from)
         masks = [self.mask(each, end, values_from) for each in chosen.filters]
         if isinstance(chosen, AnyOf):

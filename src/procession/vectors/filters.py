@@ -13,7 +13,7 @@ from msgspec import Struct
 from ..errors import InputError
 from ..records import clean_text
 
-__all__ = ["ABSENT", "All", "AnyOf", "Condition", "Filter", "NotIn", "parse_filter", "same_kind"]
+__all__ = ["ABSENT", "All", "AnyOf", "Condition", "Filter", "Not", "parse_filter", "same_kind"]
 
 Operator = Literal["=", "<", "<=", ">", ">="]
 
@@ -38,7 +38,7 @@ class Condition(Struct, frozen=True):
         )
 
 
-class NotIn(Struct, frozen=True):
+class Not(Struct, frozen=True):
     """What must not hold."""
 
     condition: Condition
@@ -56,7 +56,7 @@ class AnyOf(Struct, frozen=True):
     filters: tuple[Filter, ...]
 
 
-Filter: TypeAlias = Condition | NotIn | All | AnyOf
+Filter: TypeAlias = Condition | Not | All | AnyOf
 
 _RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -127,10 +127,10 @@ def _condition(name: str, word: Any, operand: Any) -> Filter:
             raise InputError(f"{word} of {name!r} takes a list of values, not {_type(operand)}")
         values = cast("list[Any]", operand)
         among = Condition(name, "=", tuple(_value(name, each) for each in values))
-        return among if word == "$in" else NotIn(among)
+        return among if word == "$in" else Not(among)
     if word in ("$eq", "$ne"):
         equal = Condition(name, "=", (_value(name, operand),))
-        return equal if word == "$eq" else NotIn(equal)
+        return equal if word == "$eq" else Not(equal)
     if word in _ORDERS:
         if type(operand) not in (int, float, str):
             raise InputError(f"{word} of {name!r} takes a number or a text, not {_type(operand)}")

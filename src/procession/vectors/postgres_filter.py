@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from .filters import All, Condition, NotIn
+from .filters import All, Condition, Not
 
 if TYPE_CHECKING:
     from .filters import Filter
@@ -18,7 +18,7 @@ def where(chosen: Filter) -> tuple[str, list[Any]]:
     """A condition that is true or false, never null, and the values for its marks."""
     if isinstance(chosen, Condition):
         return _equal(chosen) if chosen.operator == "=" else _ordered(chosen)
-    if isinstance(chosen, NotIn):
+    if isinstance(chosen, Not):
         condition, values = where(chosen.condition)
         return f"NOT {condition}", values
     word, nothing = (" AND ", "TRUE") if isinstance(chosen, All) else (" OR ", "FALSE")

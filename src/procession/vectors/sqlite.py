@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ..errors import OptionError
+from ..ids import new_id
 from ..stores.sql.schema import migrate
 from ..stores.sqlite.driving import DIALECT, drive
 from ..vector_store import IndexInfo, VectorHit
@@ -30,7 +31,8 @@ MIGRATIONS = [
     (
         """CREATE TABLE procession_vector_indexes (
             number INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,
-            dimension BIGINT NOT NULL, changes BIGINT NOT NULL, forgotten BIGINT NOT NULL)""",
+            identity TEXT NOT NULL, dimension BIGINT NOT NULL,
+            changes BIGINT NOT NULL, forgotten BIGINT NOT NULL)""",
         """CREATE TABLE procession_vectors (
             place INTEGER PRIMARY KEY, owner BIGINT NOT NULL, id TEXT NOT NULL,
             change BIGINT NOT NULL, metadata TEXT, vector BLOB, UNIQUE (owner, id))""",
@@ -44,10 +46,11 @@ _MOST_DELETED = 10_000
 
 class _Index(NamedTuple):
     """The row of an index. `changes` grows with each write; of deletions up to `forgotten` nothing
-    is known any more.
+    is known any more. In another file the same number is another index, with another identity.
     """
 
     number: int
+    identity: str
     dimension: int
     changes: int
     forgotten: int
@@ -87,9 +90,10 @@ class SQLiteVectors(CheckedVectors):
         def create(connection: sqlite3.Connection) -> int:
             drive(partial(migrate, DIALECT, "vectors", MIGRATIONS), connection)
             connection.execute(
-                "INSERT INTO procession_vector_indexes (name, dimension, changes, forgotten) "
-                "VALUES (?, ?, 0, 0) ON CONFLICT DO NOTHING",
-                (name, dimension),
+                "INSERT INTO procession_vector_indexes "
+                "(name, identity, dimension, changes, forgotten) "
+                "VALUES (?, ?, ?, 0, 0) ON CONFLICT DO NOTHING",
+                (name, new_id(), dimension),
             )
             return _index(connection, name).dimension
 
@@ -160,8 +164,13 @@ class SQLiteVectors(CheckedVectors):
     def _image(self, name: str, index: _Index, connection: sqlite3.Connection) -> Image:
         """What is in memory of an index, brought up to date."""
         image = self._images.get(name)
-        if image is None or image.number != index.number or image.change < index.forgotten:
-            image = self._images[name] = Image(index.number, index.dimension)
+        if (
+            image is None
+            or image.identity != index.identity
+            or not index.forgotten <= image.change <= index.changes
+        ):
+            image = Image(index.number, index.identity, index.dimension)
+            self._images[name] = image
         if image.change < index.changes:
             image.update(connection, index.changes)
         return image
@@ -180,8 +189,8 @@ def _asked(connection: sqlite3.Connection, sql: str, *values: Any) -> list[tuple
 def _index(connection: sqlite3.Connection, name: str) -> _Index:
     rows = _asked(
         connection,
-        "SELECT number, dimension, changes, forgotten FROM procession_vector_indexes "
-        "WHERE name = ?",
+        "SELECT number, identity, dimension, changes, forgotten "
+        "FROM procession_vector_indexes WHERE name = ?",
         name,
     )
     if not rows:

@@ -25,8 +25,9 @@ _PIECE = 4_000
 class Image:
     """What had been written up to `change`. Whoever uses it sees to it that nobody else does."""
 
-    def __init__(self, number: int, dimension: int) -> None:
+    def __init__(self, number: int, identity: str, dimension: int) -> None:
         self.number = number
+        self.identity = identity
         self.change = 0
         self._rows = Rows(dimension)
         self._changes: list[int] = []
