@@ -149,6 +149,21 @@ async def judged_answer(processor: Any, pieces: Sequence[str], **options: Any) -
         return Seen([chunk async for chunk in run], run, model)
 
 
+async def options_reach_the_judge(make: Callable[..., tuple[Any, Any, Any]], field: str) -> None:
+    """`instructions`, `provider_options` and a schema told in words, for what `make` makes.
+
+    `field` is a part of the schema.
+    """
+    processor, judge, _ = make(instructions="Look.", provider_options={"x": {"y": 1}})
+    await judged_input(processor)
+    assert judge.calls[0].prompt[0]["content"] == "Look."
+    assert judge.calls[0].provider_options == {"x": {"y": 1}}
+    processor, judge, _ = make(structured_output_options={"json_prompt_injection": True})
+    await judged_input(processor)
+    assert judge.calls[0].response_format is None
+    assert field in judge.calls[0].prompt[0]["content"]
+
+
 class Remembers:
     """Brings a message in from an earlier request."""
 

@@ -1,4 +1,4 @@
-"""Conversations in many languages, with code and images, pass every judge unharmed (B-011, B-023)."""
+"""Conversations in many languages, with code and images, pass all judges unharmed (B-011)."""
 
 # ruff: noqa: RUF001, the marks of these scripts are what is tested
 

@@ -19,6 +19,7 @@ from tests.processors.judging import (
     Remembers,
     Told,
     judged_input,
+    options_reach_the_judge,
     user,
 )
 
@@ -113,14 +114,7 @@ def test_the_usual_categories() -> None:
 
 async def test_options_of_the_call() -> None:
     """B-020: instructions are the whole system text; options reach the provider; in words."""
-    processor, judge, _ = moderation(instructions="Rate it.", provider_options={"x": {"y": 1}})
-    await judged_input(processor)
-    assert judge.calls[0].prompt[0]["content"] == "Rate it."
-    assert judge.calls[0].provider_options == {"x": {"y": 1}}
-    processor, judge, _ = moderation(structured_output_options={"json_prompt_injection": True})
-    await judged_input(processor)
-    assert judge.calls[0].response_format is None
-    assert '"category_scores"' in judge.calls[0].prompt[0]["content"]
+    await options_reach_the_judge(moderation, '"category_scores"')
 
 
 async def test_only_the_last_message_is_judged() -> None:

@@ -19,6 +19,7 @@ from tests.processors.judging import (
     Told,
     broken_judges,
     judged_input,
+    options_reach_the_judge,
     user,
 )
 
@@ -196,14 +197,7 @@ async def test_what_is_asked_for_can_be_bound_without_bounds() -> None:
 
 async def test_options_of_the_call() -> None:
     """B-020: instructions are the whole system text; options reach the provider; in words."""
-    processor, judge, _ = detector(instructions="Look.", provider_options={"x": {"y": 1}})
-    await judged_input(processor)
-    assert judge.calls[0].prompt[0]["content"] == "Look."
-    assert judge.calls[0].provider_options == {"x": {"y": 1}}
-    processor, judge, _ = detector(structured_output_options={"json_prompt_injection": True})
-    await judged_input(processor)
-    assert judge.calls[0].response_format is None
-    assert '"categories"' in judge.calls[0].prompt[0]["content"]
+    await options_reach_the_judge(detector, '"categories"')
 
 
 async def test_types_that_nobody_asked_for_rewrite_nothing() -> None:
