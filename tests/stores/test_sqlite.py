@@ -54,6 +54,25 @@ async def test_a_store_starts_when_it_is_used_and_again_after_close(tmp_path: Pa
     await store.close()
 
 
+async def test_who_is_cancelled_while_it_closes_closes_all_the_same(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    store = SQLiteStore(tmp_path / "a.db")
+    await store.start()
+    mine = set(threading.enumerate()) - before
+    go_on = threading.Event()
+    writing = asyncio.create_task(store.run(lambda _: go_on.wait(20)))
+    await asyncio.sleep(0)
+    closing = asyncio.create_task(store.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    assert await writing
+    for thread in mine:
+        await asyncio.to_thread(thread.join)
+    assert list(modes_in(tmp_path)) == ["a.db"]  # nobody holds the file
+
+
 async def test_memory_is_forgotten_when_it_is_closed() -> None:
     async with SQLiteStore(":memory:") as store:
         await store.get_store("memory").save_turn(turn(said("Hi")))
@@ -176,8 +195,9 @@ async def test_a_cancelled_task_leaves_no_transaction_open(tmp_path: Path) -> No
             await other.get_store("memory").save_turn(turn(said("nobody holds the file")))
 
 
-async def test_tables_of_others_may_stand_beside(tmp_path: Path) -> None:
-    async with SQLiteStore(tmp_path / "a.db") as store:
+@pytest.mark.parametrize("name", ["a.db", ":memory:"])
+async def test_tables_of_others_may_stand_beside(tmp_path: Path, name: str) -> None:
+    async with SQLiteStore(tmp_path / name if name == "a.db" else name) as store:
         await store.run(lambda connection: connection.execute("CREATE TABLE mine (a)") and None)
 
         def fail(connection: sqlite3.Connection) -> None:

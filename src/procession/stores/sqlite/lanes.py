@@ -67,8 +67,9 @@ class Lanes:
 
     async def close(self) -> None:
         """Close the connections, when what has begun is done."""
-        await self._on(self._writer, self._shut)
+        closed = self._writer.submit(self._shut)
         self._writer.shutdown(wait=False)
+        await asyncio.shield(asyncio.wrap_future(closed))  # who is cancelled closes all the same
 
     async def _on(self, threads: ThreadPoolExecutor, call: Callable[[], T]) -> T:
         try:
@@ -88,15 +89,24 @@ class Lanes:
             return made
 
     def _reading(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        if self._shared:
-            return self._transaction(work)
-        with self._explaining():
-            connection = self._idle.pop() if self._idle else self._connect("PRAGMA query_only = 1")
+        connection = self._reader()
         try:
             with self._within(connection, "BEGIN"):
                 return work(connection)
         finally:
-            self._idle.append(connection)
+            if self._shared:
+                connection.execute("PRAGMA query_only = 0")
+            else:
+                self._idle.append(connection)
+
+    def _reader(self) -> sqlite3.Connection:
+        with self._explaining():
+            if self._shared:
+                connection = self._opened()
+            else:
+                connection = self._idle.pop() if self._idle else self._connect("SELECT 1")
+            connection.execute("PRAGMA query_only = 1")
+            return connection
 
     @contextmanager
     def _within(self, connection: sqlite3.Connection, begin: str) -> Generator[None]:
