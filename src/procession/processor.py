@@ -285,21 +285,29 @@ class HasProcessAPIError(_Named, Protocol[M]):
     ) -> ErrorReturn | Awaitable[ErrorReturn]: ...
 
 
+class HasRunEnded(_Named, Protocol):
+    """Has `run_ended`."""
+
+    def run_ended(self, ending: RunEnded, /) -> object: ...
+
+
 InputProcessor = (
     HasProcessInput[Any]
     | HasProcessInputStep[Any]
     | HasProcessLLMRequest[Any]
     | HasProcessLLMResponse[Any]
+    | HasRunEnded
 )
-"""What may stand in `input_processors`: at least one input hook (R-009)."""
+"""What may stand in `input_processors`: at least one input hook (R-009), or `run_ended`."""
 
 OutputProcessor = (
     HasProcessOutputStream[Any]
     | HasProcessOutputStep[Any]
     | HasProcessToolResult[Any]
     | HasProcessOutputResult[Any]
+    | HasRunEnded
 )
-"""What may stand in `output_processors`: at least one output hook (R-009)."""
+"""What may stand in `output_processors`: at least one output hook (R-009), or `run_ended`."""
 
 ErrorProcessor = HasProcessAPIError[Any]
 """What may stand in `error_processors` (R-009)."""

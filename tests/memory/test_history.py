@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from procession import Agent, Tool, processor
-from procession.memory import BoundedHistory, HistoryBudget, Memory
+from procession import Agent, Tool, processor, text_message
+from procession.memory import BoundedHistory, HistoryBudget, Memory, MessageHistory
 from procession.stores import InMemoryStore
 from procession.testing import ScriptedModel, answer, tool_call
 from tests.laws.kit import Hook
@@ -80,7 +80,7 @@ async def test_notes_of_the_model_are_no_part_of_the_conversation() -> None:
     agent, memory = remembering(model, tools=[tool])
     output = await agent.generate("1", memory=CALL)
     assert await shown(memory) == [("user", "1"), ("assistant", "Hello Ada.")]
-    assert "<working_memory>" in output.text  # the run's own messages stay as they are
+    assert "<working_memory>" in output.messages[-1].text  # those of the run stay as they are
     await agent.generate("2", memory=CALL)
     assert said(model.calls[2].prompt) == ["1", "Hello Ada.", "2"]
 
@@ -105,6 +105,32 @@ async def test_calls_of_a_client_are_kept_open() -> None:
     assert await shown(memory) == [("user", "1"), ("assistant", "pick:call")]
     await agent.generate("2", memory=CALL)
     assert "pick" not in str(model.calls[1].prompt)
+
+
+async def test_system_messages_are_neither_loaded_nor_stored() -> None:
+    """M-080, M-084: whoever has put one into the thread."""
+    model = ScriptedModel(["a", "b"])
+    agent, memory = remembering(model)
+    await agent.generate([{"role": "system", "content": "Be brief."}, "1"], memory=CALL)
+    assert [row.role for row in await rows(memory)] == ["user", "assistant"]
+    law = text_message("Law", role="system")
+    law.thread_id, law.resource_id = "t1", "u1"
+    await memory.save_messages([law])
+    await agent.generate("2", memory=CALL)
+    assert "Law" not in str(model.calls[1].prompt)
+
+
+async def test_without_a_filter_the_callers_copy_is_the_one() -> None:
+    """M-080, M-087: what is in the input already is not added, and saving replaces the row."""
+    store, model = InMemoryStore(), ScriptedModel(["a", "b"])
+    agent = Agent(id="desk", model=model, input_processors=[MessageHistory(storage=store)])
+    for text in ("old", "new"):
+        await agent.generate({"id": "m1", "role": "user", "content": text}, memory=CALL)
+    assert said(model.calls[1].prompt)[-1] == "new"
+    assert [row.text for row in await rows(Memory(storage=store))] in (
+        ["new", "a", "b"],
+        ["a", "new", "b"],
+    )
 
 
 # ── within tokens ──────────────────────────────────────────────────────────────────────────────

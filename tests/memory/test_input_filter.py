@@ -77,13 +77,23 @@ async def test_questions_without_an_answer_are_told_by_their_words() -> None:
     assert texts == ["q1", "q2"]
 
 
+async def test_what_is_asked_again_is_asked_again() -> None:
+    """The last question is new, though it is stored in the same words without an answer."""
+    model = ScriptedModel([ConnectionError("gone"), "a1"])
+    agent, memory = remembering(model)
+    with pytest.raises(ConnectionError):
+        await agent.generate("q1", memory=CALL)
+    await agent.generate([user("q1"), user("q1")], memory=CALL)
+    assert [row.text for row in await rows(memory) if row.role == "user"] == ["q1", "q1"]
+
+
 async def test_the_same_words_may_be_said_again() -> None:
     """What is asked now is asked now, whatever was said before."""
     model = ScriptedModel(["a1", "a2"])
     agent, memory = remembering(model)
     await agent.generate("yes", memory=CALL)
-    await agent.generate([user("yes"), bot("a1"), user("yes")], memory=CALL)
-    assert [row.text for row in await rows(memory)] == ["yes", "a1", "yes", "a2"]
+    await agent.generate([user("yes"), bot("a1"), user("yes"), user("go")], memory=CALL)
+    assert [row.text for row in await rows(memory)] == ["yes", "a1", "yes", "go", "a2"]
 
 
 async def test_a_question_that_is_stored_is_stored_as_it_was() -> None:
@@ -92,7 +102,8 @@ async def test_a_question_that_is_stored_is_stored_as_it_was() -> None:
     agent, memory = remembering(model)
     with pytest.raises(ConnectionError):
         await agent.generate(user("q1", id="m1"), memory=CALL)
-    await agent.generate(user("other words", id="m1"), memory=CALL)
+    newest = {**CALL, "options": {"last_messages": 1}}  # which is the failed answer
+    await agent.generate(user("other words", id="m1"), memory=newest)
     assert said(model.calls[1].prompt) == ["q1"]
     assert [row.text for row in await rows(memory)] == ["q1", "", "a1"]
 
@@ -107,12 +118,52 @@ async def test_nothing_new_goes_on_with_the_history() -> None:
     assert [row.text for row in await rows(memory)] == ["q1", "a1", "more"]
 
 
+async def test_what_ends_with_a_known_answer_says_nothing_new() -> None:
+    """M-062, G-M3: whatever stands before it, and whatever id it has."""
+    for id in (None, "fresh"):
+        model = ScriptedModel(["a1", "more"])
+        agent, memory = remembering(model)
+        await agent.generate("q1", memory=CALL)
+        known = (await rows(memory))[1]
+        await agent.generate([user("edited"), bot("a1", id=id or known.id)], memory=CALL)
+        assert said(model.calls[1].prompt) == ["q1", "a1"]
+        assert [row.text for row in await rows(memory)] == ["q1", "a1", "more"]
+
+
+async def test_calls_that_broke_off_are_not_stored() -> None:
+    """M-084: a client may send what it has of one; a message of nothing else goes as well."""
+    agent, memory = remembering(ScriptedModel(["a1"]))
+    call = {"toolCallId": "c1", "toolName": "x", "state": "partial-call", "args": {}}
+    broken = {"type": "tool-invocation", "toolInvocation": call}
+    text = {"type": "text", "text": "I look."}
+    sent = [
+        user("q1"),
+        {"id": "b1", "role": "assistant", "content": {"format": 2, "parts": [text, broken]}},
+        user("q2"),
+        {"id": "b2", "role": "assistant", "content": {"format": 2, "parts": [broken]}},
+        user("q3"),
+    ]
+    await agent.generate(sent, memory=CALL)
+    assert [parts for _, *parts in await shown(memory)] == [
+        ["q1"],
+        ["I look."],
+        ["q2"],
+        ["q3"],
+        ["a1"],
+    ]
+
+
 async def test_an_answer_nobody_has_stored_is_kept() -> None:
-    """M-062: an instruction, for example."""
+    """M-062: an instruction, for example; a provider has not signed it."""
     model = ScriptedModel(["a1", "a2"])
     agent, memory = remembering(model)
     await agent.generate("q1", memory=CALL)
-    await agent.generate([user("q2"), bot("I was told to be brief.")], memory=CALL)
+    brief = bot("I was told to be brief.", providerMetadata={"example": {"signature": "x"}})
+    brief["content"] = [
+        {"type": "text", "text": brief["content"], "providerMetadata": {"example": {"x": 1}}}
+    ]
+    await agent.generate([user("q2"), brief], memory=CALL)
+    assert all(part.provider_metadata is None for part in (await rows(memory))[3].content.parts)
     texts = [row.text for row in await rows(memory)]
     assert texts == ["q1", "a1", "q2", "I was told to be brief.", "a2"]
 

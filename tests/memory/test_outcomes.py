@@ -248,10 +248,22 @@ async def test_stored_history_is_changed_by_an_explicit_call_only() -> None:
         forget(args)
         args.abort("no")
 
-    for hook in (forget_and_block, forget):
-        await agent.generate("x", memory=CALL, input_processors=[Hook("process_input", hook)])
-        texts = [row.text for row in await rows(memory)]
-        assert texts[:2] == (["secret", "done"] if hook is forget_and_block else ["…", "two"])
+    def forget_and_break(args: Any) -> None:
+        forget(args)
+        raise LookupError
+
+    guard = Hook("process_output_result", aborts())
+    kept = {**CALL, "options": {"save_on_abort": True}}
+    for hook, options in (
+        (forget_and_block, {}),
+        (forget_and_break, {}),
+        (forget, {"output_processors": [guard], "memory": kept}),
+    ):
+        given = {"memory": CALL, "input_processors": [Hook("process_input", hook)], **options}
+        await drive("stream", agent, "x", **given)
+        assert [row.text for row in await rows(memory)][:2] == ["secret", "done"]
+    await agent.generate("y", memory=CALL, input_processors=[Hook("process_input", forget)])
+    assert [row.text for row in await rows(memory)][:2] == ["…", "two"]
 
 
 async def test_two_turns_at_once_are_both_stored() -> None:

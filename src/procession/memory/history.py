@@ -118,7 +118,7 @@ class MessageHistory(TakesOptions, Processor[Any]):
         messages = ending.executed if blocked else ending.messages
         changes = ending.message_list.stored_changes
         # Where nothing may be stored, nothing that is stored may be changed.
-        changed = bool(changes) and not blocked and (ending.error is None or bool(messages))
+        changed = bool(changes) and not blocked and (ending.status != "failed" or bool(messages))
         deleted = sorted(changes.deleted) if changed else []
         replaced = _replaced(ending, changes) if changed else []
         kept = [m for m in map(record_of, messages) if m is not None and m.id not in deleted]

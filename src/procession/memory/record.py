@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ..conversation.prompt_memo import isolated
 from ..messages import TextPart, ToolInvocationPart
-from ..signals import is_transient
 
 if TYPE_CHECKING:
     from ..messages import Message, Part
@@ -24,11 +23,9 @@ _FRAME = frozenset({"step-start"})
 def record_of(message: Message) -> Message | None:
     """The message as it is stored; `None` for one that is not. The message itself stays as it is.
 
-    Left out are system messages, transient signals, tool calls that broke off, and what belongs to
-    working memory; and messages of which nothing remains.
+    Left out are tool calls that broke off, what belongs to working memory, and messages of which
+    nothing remains.
     """
-    if message.role == "system" or is_transient(message):
-        return None
     parts = message.content.parts
     if message.role != "assistant" or not any(map(_changes, parts)):
         return message
