@@ -88,7 +88,7 @@ _NAMES = frozenset(
     {
         *HOOKS,
         *("on_violation", "policy", "process_data_parts", "watches", "lanes", "only_matches"),
-        *("flush", "run_ended"),
+        *("flush", "run_ended", "concurrency"),
     }
 )
 """What the engine looks for on a processor, and what a misspelt attribute is compared with."""
@@ -201,6 +201,9 @@ class Processor(Generic[M]):
     only_matches: bool = False
     """Whether `process_output_stream` does nothing with a piece in which its watches find nothing.
     Then it need not be called for each; see `procession.hold`."""
+    concurrency: int = 1
+    """For how many pieces `process_output_stream` is called at a time, where it has watches and no
+    `flush`, and looks at text and reasoning alone; see `args.turn`. What leaves keeps its order."""
     own_retries: int = 0
     """Retries that this error processor brings along, for itself alone, in each call.
 
@@ -436,6 +439,9 @@ def _why_none(entry: Any) -> str | None:
     own: Any = getattr(entry, "own_retries", 0)
     if type(own) is not int or own < 0:
         return f"({name!r}) has own_retries={own!r:.40}: it must be a whole number, 0 or more"
+    many: Any = getattr(entry, "concurrency", 1)
+    if getattr(entry, "watches", None) and (type(many) is not int or many < 1):
+        return f"({name!r}) has concurrency={many!r:.40}: it must be a whole number, 1 or more"
     problem = _why_not_held(entry)
     return None if problem is None else f"({name!r}) {problem}"
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from procession import Agent, OptionError, Policy, processor
+from procession import Agent, ConfigurationError, OptionError, Policy, Processor, processor
+from procession.hold import Unit
 from procession.processors import ClassifierProcessor, ModerationProcessor
 from procession.testing import collect
 from tests.laws.kit import PlayedModel, call, echo, end, others_done, run_async, said
@@ -126,6 +127,41 @@ def test_a_concurrency_that_is_none(wrong: Any) -> None:
     """B-014."""
     with pytest.raises(OptionError, match="concurrency"):
         ModerationProcessor(concurrency=wrong)
+
+
+@pytest.mark.parametrize("wrong", [0, -2, 1.5, "2", True, None])
+def test_a_concurrency_of_your_own_that_is_none(wrong: Any) -> None:
+    """R-009: told when the agent is made."""
+    guard = ModerationProcessor(granularity="sentence")
+    guard.concurrency = wrong
+    with pytest.raises(ConfigurationError, match="concurrency"):
+        Agent(id="a", model="mock/x", output_processors=[guard])
+
+
+async def test_a_hook_of_your_own_is_called_for_several_pieces() -> None:
+    """`args.turn()` waits for the pieces before; each call has arguments of its own."""
+    order: list[str] = []
+
+    class Shouts(Processor):
+        id = "shouts"
+        watches = Unit("sentence")
+        concurrency = 3
+
+        async def process_output_stream(self, args: Any) -> Any:
+            if args.piece is None:
+                return args.part
+            text = args.piece.text
+            for _ in range(40 * (3 - UNITS.index(text))):
+                await asyncio.sleep(0)
+            order.append(f"asked {text}")
+            await args.turn()
+            order.append(text)
+            return args.with_text(text.upper())
+
+    seen = await judged_answer(Shouts(), ["".join(UNITS[:3])])
+    assert seen.text == "".join(UNITS[:3]).upper()
+    assert [text for text in order if not text.startswith("asked")] == UNITS[:3]
+    assert order[0] == f"asked {UNITS[2]}"
 
 
 # ── order ──────────────────────────────────────────────────────────────────────────────────────
