@@ -183,6 +183,26 @@ async def test_more_than_a_page_is_loaded_where_it_fits() -> None:
     assert said(model.calls[-1].prompt) == ["69", "a", "x"]
 
 
+async def test_of_a_long_thread_only_what_may_fit_is_read() -> None:
+    """M-091: what loading costs depends on the limit, and not on the thread."""
+    memory = bounded(100)
+    agent, _ = remembering(ScriptedModel(["a " * 20]), memory)
+    for _ in range(60):
+        await agent.generate("q " * 20, memory=CALL)
+    await memory.update_thread("t1", metadata={"messageHistory": None})
+    domain: Any = memory.storage.get_store("memory")  # type: ignore[union-attr]
+    read, newest = list[int](), domain.newest_messages
+
+    async def counted(*given: Any, **options: Any) -> Any:
+        found = await newest(*given, **options)
+        read.append(len(found))
+        return found
+
+    domain.newest_messages = counted
+    await agent.generate("q", memory=CALL)
+    assert sum(read) < 120
+
+
 async def test_tool_results_of_the_run_push_history_out() -> None:
     """M-091: each step is looked at, not only the first."""
     tool = Tool(name="read", input_schema={"type": "object"}, execute=lambda a, c: "word " * 300)

@@ -238,10 +238,28 @@ async def test_an_outcome_of_nothing_that_is_pending_is_dropped(again: str | Non
     model = asking("It is sunny.", "And so on.")
     agent, memory, message, call_id = await pending(model)
     await agent.generate([outcome(message.id, call_id)], memory=CALL)
-    wrong = outcome("unknown", again) if again else outcome(message.id, call_id, result="rain")
+    late = {"state": "output-error", "error_text": "rain"}
+    wrong = outcome("unknown", again) if again else outcome(message.id, call_id, **late)
     await agent.generate([wrong], memory=CALL)
+    assert (await shown(memory))[1] == ("assistant", "weather:result")
     assert "rain" not in str(model.calls[2].prompt) and "forged" not in str(model.calls[2].prompt)
     assert len(await rows(memory)) == 4
+
+
+async def test_a_copy_of_what_waits_says_nothing_of_it() -> None:
+    """M-064: a client that knows no approvals shows the call as open."""
+    ask = Tool(
+        name="weather",
+        input_schema={"type": "object"},
+        execute=lambda arguments, context: "sunny",
+        require_approval=True,
+    )
+    agent, memory = remembering(asking("Later."), tools=[ask])
+    await agent.generate("q1", memory=CALL)
+    (waiting,) = [row for row in await rows(memory) if row.role == "assistant"]
+    copy = outcome(waiting.id, waiting.content.parts[0].tool_invocation.tool_call_id, state="call")
+    await agent.generate([copy, user("q2")], memory=CALL)
+    assert (await shown(memory))[1] == ("assistant", "weather:approval-requested")
 
 
 async def test_a_blocked_outcome_stays_pending() -> None:

@@ -114,10 +114,12 @@ async def test_the_request_context_goes_before_the_option() -> None:
     """M-005, R-809, R-812: a client cannot choose another user's resource."""
     agent, memory = remembering(ScriptedModel(["a"]))
     context = {"mastra__resourceId": "u9", "mastra__threadId": "t9"}
-    await agent.generate("q", memory=CALL, request_context=context)
+    named = {**CALL, "thread": {"id": "t1", "title": "Of t1", "metadata": {"of": "t1"}}}
+    await agent.generate("q", memory=named, request_context=context)
     assert len(await rows(memory, "t9")) == 2 and await rows(memory) == []
     thread = await memory.get_thread_by_id("t9")
     assert thread is not None and thread.resource_id == "u9"
+    assert thread.title is None and not thread.metadata  # those were meant for another thread
 
 
 async def test_hooks_find_the_conversation_and_the_caller_does_not() -> None:

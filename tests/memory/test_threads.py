@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -108,6 +109,16 @@ async def test_a_signal_from_outside_is_in_the_next_prompt() -> None:
         await memory.send_signal("t9", {"type": "user", "contents": "x"})
     await memory.send_signal("t9", {"type": "user", "contents": "x"}, "u1")
     assert [row.text for row in await rows(memory, "t9")] == ["x"]
+
+
+async def test_a_signal_stands_behind_what_is_there() -> None:
+    """R-712: whatever the clock of the server that wrote the last message says."""
+    memory = await filled(1)
+    newest = (await rows(memory))[-1]
+    newest.created_at += timedelta(hours=1)
+    await memory.save_messages([newest])
+    await memory.send_signal("t1", {"type": "user", "contents": "hm"})
+    assert [row.text for row in await rows(memory)] == ["q0", "a", "hm"]
 
 
 async def test_a_signal_sent_to_a_run_is_stored_with_it() -> None:

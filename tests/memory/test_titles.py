@@ -86,6 +86,35 @@ async def test_no_title_of_a_run_that_was_blocked() -> None:
 
 
 @pytest.mark.parametrize("emit_event", [True, False])
+async def test_no_title_of_a_run_that_failed(emit_event: bool) -> None:
+    """M-163: though its question is stored."""
+    naming = ScriptedModel(["Rain"])
+    memory = Memory(
+        storage=InMemoryStore(), generate_title={"model": naming, "emit_event": emit_event}
+    )
+    agent, _ = remembering(ScriptedModel([ConnectionError("gone")]), memory)
+    with pytest.raises(ConnectionError):
+        await agent.generate("Weather?", memory=CALL)
+    assert await title_of(memory) is None and naming.calls == []
+
+
+async def test_a_title_that_is_given_meanwhile_stays() -> None:
+    """M-162."""
+    agent, memory, naming = titled("Rain")
+
+    asked = naming.stream
+
+    async def stream(request: Any) -> Any:
+        await memory.update_thread("t1", "Mine")
+        async for read in asked(request):
+            yield read
+
+    naming.stream = stream  # type: ignore[method-assign]
+    await agent.generate("Weather?", memory=CALL)
+    assert await title_of(memory) == "Mine"
+
+
+@pytest.mark.parametrize("emit_event", [True, False])
 async def test_what_fails_is_logged_and_tried_again(
     emit_event: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
