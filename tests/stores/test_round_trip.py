@@ -6,6 +6,7 @@ import asyncio
 from base64 import b64encode
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
+from hashlib import shake_256
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -163,6 +164,7 @@ HARD_IDS = [
     "\ud800",
     "\\ud800",
     "x" * 10_000,
+    shake_256(b"what no index can make shorter").hexdigest(5_000),
     "猫" * 3_000,
     "语言 한국어 😀 e\u0301",
     "line\nbreak\ttab\r",
