@@ -41,22 +41,23 @@ def _tagged(value: Any, levels: int) -> Any:
     cls = value.__class__
     if cls is str or value is None or cls is int or cls is bool or cls is float:
         return value
+    if cls is dict and levels:
+        return {_escaped(key): _tagged(entry, levels - 1) for key, entry in value.items()}
     if not levels:
         raise InputError("a value is nested too deeply for a cache, or contains itself")
-    if isinstance(value, Mapping):
-        items = cast("Mapping[Any, Any]", value).items()
-        return {_escaped(key): _tagged(entry, levels - 1) for key, entry in items}
     if isinstance(value, list | tuple):
         return [_tagged(entry, levels - 1) for entry in cast("list[Any]", value)]
     if isinstance(value, bytes | bytearray | memoryview):
         return {_BYTES: base64.b64encode(cast("bytes", value)).decode("ascii")}
     if isinstance(value, datetime):
         return {_TIME: value.isoformat()}
+    if isinstance(value, Mapping):
+        return _tagged(dict(cast("Mapping[Any, Any]", value)), levels)
     return value
 
 
 def _escaped(key: Any) -> Any:
-    return f"${key}" if isinstance(key, str) and key.startswith("$") else key
+    return f"${key}" if key.__class__ is str and key[:1] == "$" else key
 
 
 def _untagged(value: Any) -> Any:

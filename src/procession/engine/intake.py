@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
+from ..chunks import DeltaPayload
 from ..errors import InputError, ModelError
 from ..messages import ToolInvocation, ToolInvocationPart
 from .asking import ModelFailure
@@ -129,7 +130,7 @@ class Intake:
             await self.start()
             self._plain = not self._keeps_raw
             if self._keeps_raw:
-                self._step.raw.append(chunk.to_json())
+                self._step.raw.append(_recorded(chunk))
         chunk.run_id, chunk.from_ = self._run_id, "AGENT"
         self._keep(await self._gate.through(chunk))
 
@@ -158,7 +159,7 @@ class Intake:
         step.started = True
         chunk = step_start_chunk(run, step)
         if self._keeps_raw:
-            step.raw.append(chunk.to_json())
+            step.raw.append(_recorded(chunk))
         await self._offer(chunk)
 
     async def end(self) -> None:
@@ -193,7 +194,7 @@ class Intake:
             return
         await self.start()
         if self._keeps_raw and kind not in ("error", "raw"):
-            step.raw.append(chunk.to_json())
+            step.raw.append(_recorded(chunk))
         if kind == "response-metadata":
             step.answer.note_metadata(chunk)
             await self._offer_hidden(chunk)
@@ -261,6 +262,15 @@ class Intake:
         step.outcomes.append(passed if passed and passed.type == chunk.type else chunk)
         if passed is not None:
             run.out.append(passed)
+
+
+def _recorded(chunk: Chunk) -> dict[str, Any]:
+    """What `process_llm_response` is told of a chunk, in JSON form (R-101)."""
+    payload = chunk.payload
+    if payload.__class__ is DeltaPayload and payload.text.__class__ is str:  # nearly all of them
+        if payload.provider_metadata is UNSET and payload.extra is None:
+            return {"type": chunk.type, "payload": {"id": payload.id, "text": payload.text}}
+    return chunk.to_json()
 
 
 def _joined(result: dict[str, Any], call: dict[str, Any] | None) -> dict[str, Any]:
