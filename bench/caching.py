@@ -50,7 +50,7 @@ class Model:
     def __init__(self) -> None:
         self.calls = 0
 
-    async def stream(self, _request: Any) -> AsyncGenerator[Sequence[Chunk], None]:
+    async def stream(self, request: Any) -> AsyncGenerator[Sequence[Chunk], None]:
         """The answer, in one read."""
         self.calls += 1
         yield [chunk_of(part) for part in PARTS]
@@ -119,7 +119,7 @@ def key_alone(prompt: Any, repeats: int) -> float:
 async def look_up(cache: ResponseCache, prompt: Any, repeats: int, *, hit: bool) -> float:
     """What the hook takes that looks a request up."""
     spent: list[float] = []
-    model: Any = Model()
+    model = Model()
     args = hook_args(ProcessLLMRequestArgs, prompt=prompt, model=model)
     for _ in range(repeats):
         started = time.process_time()
