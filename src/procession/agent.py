@@ -46,7 +46,8 @@ class Agent:
     `max_processor_retries` is the default budget for retries (R-212, R-213); `max_retries` how
     often a retryable failure of the provider is tried again before anyone is asked (R-216).
     `memory` is what remembers conversations (`procession.memory.Memory`), or a function of the
-    request that gives it; a call uses it when it names a conversation (M-003, M-025).
+    request that gives it; a call uses it when it names a conversation (M-003, M-025). Runs that
+    wait are kept in its store, unless `waiting_calls` says otherwise.
 
     Raises `ConfigurationError` for lists, tools or numbers that cannot work. An agent keeps no
     state of a run: it may serve any number of requests at the same time.
@@ -95,7 +96,10 @@ class Agent:
         self.memory = memory
         check_option("observer", observer)
         self.observer = observer
-        self.waiting_calls = WaitingCalls() if waiting_calls is None else waiting_calls
+        if waiting_calls is None:
+            kept: WaitingCalls | None = getattr(memory, "waiting_calls", None)
+            waiting_calls = WaitingCalls() if kept is None else kept
+        self.waiting_calls = waiting_calls
         """The tool calls of this agent's runs that wait for approval or for data."""
         self.models = ResolvedModels(model)
         self.fixed_model: LanguageModel | None = model if isinstance(model, LanguageModel) else None

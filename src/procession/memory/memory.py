@@ -9,6 +9,8 @@ from msgspec.structs import replace
 from ..errors import InputError, OptionError, OwnerError
 from ..extension import Around
 from ..keywords import check_keywords
+from ..store import Store
+from ..waiting import WaitingCalls
 from .bounded_history import BoundedHistory
 from .conversation import MEMORY_CONTEXT_KEY, Conversation, asked_of
 from .history import MessageHistory
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from ..embedder import EmbedderSpec
     from ..extension import Opening
     from ..messages import Message
-    from ..store import MemoryStore, Store
+    from ..store import MemoryStore
     from ..tools import Tool
     from ..vector_store import VectorStore
     from .options import MemoryOptions, RecallOptions, Scope, SemanticRecallDict, TitleOptions
@@ -84,6 +86,10 @@ class Memory(Threads):
         self.options = self._checked(self._given)
         """The options in force where a call gives none."""
         self.page_size = self.options.last_messages or False
+        self.waiting_calls: WaitingCalls | None = None
+        """Where runs of agents with this memory wait; with a whole store, in that (G-F5)."""
+        if isinstance(storage, Store):
+            self.waiting_calls = WaitingCalls(store=storage)
 
     def _checked(self, given: Mapping[str, Any]) -> MemoryOptions:
         options = read_options(_NAME, given)
