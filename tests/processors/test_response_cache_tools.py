@@ -167,6 +167,23 @@ async def test_what_somebody_had_to_allow_is_asked_again() -> None:
     assert "tool-call" not in str(cache.kept)
 
 
+async def test_steps_before_one_that_waited_are_kept() -> None:
+    """C-074, C-091: a run that waits has not ended; when it has, what it did before counts."""
+    shop, careful, cache = Shop(), Shop(name="order", require_approval=True), Notes()
+    steps: list[Any] = [
+        answer(tool_calls=[tool_call("stock", {"item": "a"}, id="c1")]),
+        answer(tool_calls=[tool_call("order", {"item": "a"}, id="c2")]),
+        "done",
+    ]
+    agent = cached(ScriptedModel(steps), cache, tools=[*shop.tools, *careful.tools])
+    waiting = await agent.generate("go")
+    assert waiting.status == "suspended" and not cache.kept
+    run = await agent.approve_tool_call(run_id=waiting.run_id)
+    assert (await run.get_full_output()).text == "done"
+    kept = [list(entry.get("toolResults", ())) for entry in stored(cache)]
+    assert kept == [["c1"], []]
+
+
 async def test_tools_of_the_provider_come_with_the_answer() -> None:
     """C-074: their results are part of what the model said."""
     call = {**tool_call("search", {"q": "x"}, id="p1"), "providerExecuted": True}

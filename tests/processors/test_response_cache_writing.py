@@ -123,6 +123,22 @@ async def test_of_a_step_that_was_made_again_the_last_attempt_is_kept(hook: str)
     assert "two" in str(entry) and "one" not in str(entry)
 
 
+async def test_a_rejected_attempt_is_forgotten_when_the_next_one_is_a_hit() -> None:
+    """C-091: somebody else has got an answer meanwhile."""
+    cache, other = Notes(), Notes()
+    await cached(ScriptedModel(["good"]), other, key="pinned").generate("go")
+
+    def reject(args: Any) -> None:
+        if args.text == "one":
+            cache.kept |= other.kept
+            args.abort("no", retry=True)
+
+    guard = processor(process_output_step=reject, id="guard")
+    agent = cached(cache=cache, key="pinned", output_processors=[guard], max_processor_retries=1)
+    assert await asked(agent, "go") == ["good"]
+    assert cache.kept == other.kept and "set" not in {entry[0] for entry in cache.log}
+
+
 def broken(args: Any) -> Any:
     raise LookupError("broken")
 
