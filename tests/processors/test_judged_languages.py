@@ -25,7 +25,7 @@ from tests.processors.test_moderation import rated
 
 TEXTS = {
     "fr": "Où est l'œuvre ? « C'est déjà prêt », dit-il. Ça va… n'est-ce pas ?",
-    "de": "Die Straße ist groß. „Übermäßig“ schön! Öffnet z. B. um 8 Uhr.",
+    "de": "Straßen und Größe: „übermäßig“ schön! Öffnet z. B. um 8 Uhr.",
     "zh": "你好，世界。今天天气很好！“真的吗？”他问。",
     "ko": "안녕하세요. 오늘은 날씨가 좋네요! 정말요?",
     "ja": "こんにちは、世界。今日はいい天気です！「本当？」と彼は聞いた。",
