@@ -244,6 +244,18 @@ async def test_m_181_a_search_by_hand() -> None:
     assert {message.thread_id for message in near} <= {"t1"}
 
 
+async def test_m_181_a_page_with_what_is_near_a_text() -> None:
+    memory = recalling(message_range={"before": 0, "after": 1})
+    await told(memory, ("t1", FACT), ("t1", "Rain"), ("t2", "Snow"))
+    page = await memory.recall("t1", per_page=1, vector_search_string=ASK)
+    assert [message.text for message in page.messages] == [FACT, "answer 0", "answer 1"]
+    page = await memory.recall("t2", "u1", per_page=1, vector_search_string=ASK)
+    assert [message.text for message in page.messages] == [FACT, "answer 0", "answer 2"]
+    page = await memory.recall("t2", per_page=1, vector_search_string=ASK)
+    assert FACT not in [message.text for message in page.messages]
+    assert (await memory.recall("t9", vector_search_string=ASK)).messages == []
+
+
 async def test_concurrent_turns_share_an_index() -> None:
     vector = InMemoryVectors()
     memory = recalling(vector)

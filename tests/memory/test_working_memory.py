@@ -207,7 +207,7 @@ async def test_notes_cannot_leave_their_place() -> None:
         ({"schema": list[int]}, "must describe an object"),
         ({"schema": {"type": 7}}, "working_memory"),
         ({"scope": "world"}, "scope"),
-        ({"enabeld": True}, "enabeld"),
+        ({"colour": True}, "colour"),
     ],
 )
 def test_m_124_wrong_options_are_told_at_once(options: Any, told: str) -> None:

@@ -19,7 +19,7 @@ from .meanings import forget_meanings
 from .notes import note_form
 from .options import OptionsDict, WorkingMemoryOptions, merged_options, read_options
 from .recall import SemanticRecall
-from .threads import Threads, memory_store
+from .threads import RecallDict, Threads, memory_store
 from .titles import EmittedTitles, ThreadTitles
 from .working import (
     SignalledNotes,
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from ..embedder import EmbedderSpec
     from ..extension import Opening
     from ..messages import Message
-    from ..store import MemoryStore
+    from ..store import Include, MemoryStore
     from ..tools import Tool
     from ..vector_store import VectorStore
     from .options import MemoryOptions, RecallOptions, Scope, SemanticRecallDict, TitleOptions
+    from .threads import Recalled
 
 __all__ = ["Memory"]
 
@@ -248,6 +249,38 @@ class Memory(Threads):
         scope: Scope = "resource" if thread_id is None else "thread"
         place = Conversation(thread_id=thread_id or "", resource_id=resource_id)
         return await self._recall(replace(found, scope=scope), read_only=True).find(text, place)
+
+    async def recall(
+        self,
+        thread_id: str,
+        resource_id: str | None = None,
+        *,
+        include: Sequence[Include] | None = None,
+        vector_search_string: str | None = None,
+        **how: Unpack[RecallDict],
+    ) -> Recalled:
+        """Messages of a thread; `vector_search_string` adds those that mean something like it.
+
+        They are of the thread, or of any thread of `resource_id` if that is given and recall has
+        `scope="resource"`. See `Threads.recall` for the rest (M-181).
+        """
+        around: Sequence[Include] = ()
+        if vector_search_string is not None:
+            around = await self._found(vector_search_string, thread_id, resource_id)
+        asked = [*(include or ()), *around]
+        return await super().recall(thread_id, resource_id, include=asked, **how)
+
+    async def _found(self, text: str, thread_id: str, resource_id: str | None) -> Sequence[Include]:
+        options = self._checked(merged_options(_NAME, self._given, {"semantic_recall": True}))
+        found = options.semantic_recall
+        assert found is not None
+        if resource_id is None:
+            thread = await self.get_thread_by_id(thread_id)
+            if thread is None:
+                return ()
+            found, resource_id = replace(found, scope="thread"), thread.resource_id
+        place = Conversation(thread_id=thread_id, resource_id=resource_id)
+        return await self._recall(found, read_only=True).places(text, place)
 
     async def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with its messages, and in the background their vectors (M-148)."""

@@ -114,14 +114,22 @@ class SemanticRecall(TakesOptions, Processor[Any]):
     async def find(self, text: str, conversation: Conversation) -> list[Message]:
         """Stored messages near `text`, with their neighbours, in order of time."""
         hits = await self._meanings.search(text, self._options, conversation)
-        return await self._with_neighbours(hits, conversation)
-
-    async def _with_neighbours(
-        self, hits: Sequence[VectorHit], conversation: Conversation
-    ) -> list[Message]:
         if not hits:
             return []
-        around: list[Include] = [
+        page = await memory_store(self._storage).list_messages(
+            sorted({str(hit.metadata["thread_id"]) for hit in hits}),
+            resource_id=conversation.resource_id,
+            include=self._around(hits),
+            per_page=0,
+        )
+        return page.messages
+
+    async def places(self, text: str, conversation: Conversation) -> list[Include]:
+        """Where messages near `text` are, and how many neighbours come with each."""
+        return self._around(await self._meanings.search(text, self._options, conversation))
+
+    def _around(self, hits: Sequence[VectorHit]) -> list[Include]:
+        return [
             {
                 "id": hit.id,
                 "with_previous_messages": self._options.before,
@@ -129,13 +137,6 @@ class SemanticRecall(TakesOptions, Processor[Any]):
             }
             for hit in hits
         ]
-        page = await memory_store(self._storage).list_messages(
-            sorted({str(hit.metadata["thread_id"]) for hit in hits}),
-            resource_id=conversation.resource_id,
-            include=around,
-            per_page=0,
-        )
-        return page.messages
 
     def _tell(
         self, messages: MessageList, found: Sequence[Message], conversation: Conversation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         ThreadPage,
     )
 
-__all__ = ["Recalled", "Threads", "memory_store"]
+__all__ = ["RecallDict", "Recalled", "Threads", "memory_store"]
 
 CLONE_KEY = "clone"
 """The entry of a thread's metadata that tells what it is a copy of (M-185)."""
@@ -50,6 +50,17 @@ class Recalled(Struct, kw_only=True):
     per_page: int | Literal[False]
     has_more: bool
     usage: dict[str, Any] | None = field(default=None)
+
+
+class RecallDict(TypedDict, total=False):
+    """How `recall` chooses and shows messages."""
+
+    page: int
+    per_page: int | Literal[False] | None
+    filter: MessageFilter | None
+    hide_signals: bool | Collection[str] | None
+    include_system_reminders: bool
+    order_by: OrderBy | None
 
 
 def memory_store(storage: Any) -> MemoryStore:
