@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from ..encoding import MessageRow, message_of
@@ -80,21 +81,26 @@ class Rows:
         return (row.created_at, self._inserted[row.id], row.id)
 
     def matching(self, threads: list[str], owner: str | None, asked: Range) -> list[Place]:
-        places = [place for thread in threads for place in self._places.get(thread, [])]
-        if len(threads) > 1:
-            places.sort()
-        return [
-            place
-            for place in places
-            if (asked.first is None or place[0] >= asked.first)
-            and (asked.last is None or place[0] <= asked.last)
-            and (owner is None or self._rows[place[2]].resource_id == owner)
-            and holds(self._rows[place[2]].facts, asked.facts)
-        ]
+        """The places, in order of time, of what a filter lets through; a list of its own."""
+        within = [self._within(thread, owner, asked) for thread in threads]
+        return within[0] if len(within) == 1 else sorted(chain.from_iterable(within))
+
+    def _within(self, thread_id: str, owner: str | None, asked: Range) -> list[Place]:
+        places = self._places.get(thread_id, [])
+        # The owner of one message of a thread is the owner of all.
+        if not places or owner not in (None, self._rows[places[0][2]].resource_id):
+            return []
+        start = 0 if asked.first is None else bisect_left(places, (asked.first, 0, ""))
+        end = None if asked.last is None else bisect_left(places, (asked.last + 1, 0, ""))
+        found = places[start:end]
+        if not asked.facts:
+            return found
+        return [place for place in found if holds(self._rows[place[2]].facts, asked.facts)]
 
     def around(
         self, around: list[Around], threads: list[str] | None, owner: str | None
     ) -> list[Place]:
+        """The places of messages and of their neighbours; some of them more than once."""
         found: list[Place] = []
         for each in around:
             row = self._rows.get(each.id)
@@ -110,6 +116,7 @@ class Rows:
     def page(
         self, found: list[Place], wanted: list[Place], paging: Paging, order: Order
     ) -> MessagePage:
+        """A page of what was found, and what comes along."""
         if order.latest_first:
             found.reverse()
         own = part(found, paging)
@@ -124,6 +131,7 @@ def holds(there: str | None, facts: tuple[str, ...]) -> bool:
 
 
 def part(found: list[T], paging: Paging) -> list[T]:
+    """What is on the page."""
     if paging.limit is None:
         return list(found)
     return found[paging.offset : paging.offset + paging.limit]

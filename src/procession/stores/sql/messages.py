@@ -87,7 +87,6 @@ _WRITE = """
     ON CONFLICT (key) DO UPDATE SET
         role = excluded.role, type = excluded.type, created_at = excluded.created_at,
         content = excluded.content, facts = excluded.facts, extra = excluded.extra
-    WHERE procession_messages.thread = excluded.thread
 """
 
 _REPLACE = """
@@ -129,7 +128,7 @@ def _write(dialect: Dialect, write: Write) -> Script[None]:
 
 
 def _check_written(thread_id: str, ids: list[str]) -> Script[None]:
-    """A message that another thread has was passed over: that undoes everything."""
+    """A message stays in its thread: one that is in another undoes everything."""
     for some in _batches(ids):
         sql = (
             "SELECT key, thread, long FROM procession_messages "
