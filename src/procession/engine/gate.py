@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .pipeline import Link
     from .run_state import RunState
 
-__all__ = ["PENDING", "Gate"]
+__all__ = ["PENDING", "Gate", "Post"]
 
 _log = logging.getLogger("procession")
 
@@ -57,7 +57,7 @@ PENDING: Any = object()
 """What `Gate.ask` returns when there is something to wait for."""
 
 
-class _Post:
+class Post:
     """One processor's post at the gate: its hook and its argument object."""
 
     __slots__ = (
@@ -95,6 +95,26 @@ class _Post:
         self.flush: Flush | Beside | None = None
         """What lets go of what the hook keeps on its own, or is still at work on."""
 
+    async def outcome(self, returned: Any) -> Any:
+        """What the hook has come to; raises a verdict that it gave on the way."""
+        if inspect.isawaitable(returned):
+            returned = await returned
+        if self.args.verdict is not None:
+            raise self.args.verdict
+        return returned
+
+    def let_through(self, error: BaseException) -> list[Chunk]:
+        """What the hook, which has stopped with `error`, lets go of the chunk under way."""
+        wire = verdict_in(error)
+        if wire is None and not isinstance(error, Exception):
+            return []  # the run is over
+        wire, passing = wire or self.args.verdict, None
+        if wire is not None:
+            passing, wire.passing = wire.passing, None
+        if isinstance(self.held, Held):
+            return self.held.stopped(passing)
+        return [] if passing is None else [passing]
+
 
 class Gate:
     """Offers chunks to a run's stream processors and hands on what they let through."""
@@ -107,6 +127,7 @@ class Gate:
         "_serving",
         "_stopped",
         "flushes",
+        "for_object",
         "holds",
         "is_open",
         "is_plain",
@@ -132,19 +153,21 @@ class Gate:
         self.is_plain = not any(link.is_async for link in chain)
         """Whether `ask` can be of use."""
         self._keeps_parts = any(link.looks_back for link in chain)
-        self._stopped: tuple[_Post, Any] | None = None
+        self._stopped: tuple[Post, Any] | None = None
         self.flushes: list[Flush | Beside] = []
         """What lets go of what hooks keep on their own."""
+        self.for_object = False
+        """Whether the attempt that begins is to answer with an object."""
         self.holds = False
         """Whether something may be held back that is to leave when the model's stream has ended."""
         self._posts = [self._post(i, link) for i, link in enumerate(chain)]
         for post in self._posts:
             self._equip(post)
 
-    def _post(self, position: int, link: Link) -> _Post:
+    def _post(self, position: int, link: Link) -> Post:
         args = self._args(position, link)
         track = ChunkTrack(link.processor_id) if self._run.observer else None
-        return _Post(position, link, args, track, self._hook(position, link, args))
+        return Post(position, link, args, track, self._hook(position, link, args))
 
     def _args(self, position: int, link: Link) -> ProcessOutputStreamArgs[Any]:
         run = self._run
@@ -176,7 +199,7 @@ class Gate:
         self.is_plain = self.is_plain and not link.is_async
         self._keeps_parts = self._keeps_parts or link.looks_back
 
-    def _equip(self, post: _Post) -> None:
+    def _equip(self, post: Post) -> None:
         """Hold back what the hook looks for; ask for what it holds back itself."""
         link, run = post.link, self._run
         observed = link.guard is not None and link.guard.policy.observe
@@ -193,6 +216,7 @@ class Gate:
                 # Who observes wants to know of all calls.
                 only_matches=getattr(link.processor, "only_matches", False) and post.track is None,
                 disguised=disguised,
+                in_turn=not isinstance(post.flush, Beside),
             )
             post.held = Aside(held, is_async=post.is_async) if observed else held
             post.hook = post.held.hook
@@ -205,7 +229,11 @@ class Gate:
             self.flushes.append(post.flush)
         self.holds = self.holds or bool(watches) or flush is not None
 
-    def _set_beside(self, post: _Post, most: int) -> None:
+    def posts_for_objects(self) -> list[Post]:
+        """Those whose hooks are called with the leaves of objects."""
+        return [p for p in self._posts if p.held is not None and p.held.sees_objects]
+
+    def _set_beside(self, post: Post, most: int) -> None:
         """Have the hook called for so many pieces at a time."""
         if most < 2:
             return
@@ -221,7 +249,7 @@ class Gate:
         self.flushes.append(beside)
         self.writes = True  # what is ready is not to wait for what the rest of a read comes to
 
-    async def _leave(self, post: _Post, returned: Any, part: Chunk) -> None:
+    async def _leave(self, post: Post, returned: Any, part: Chunk) -> None:
         """What has come of a chunk beside the stream goes on from there."""
         if returned is None:
             self._dropped(post, part)
@@ -327,7 +355,7 @@ class Gate:
             for post in self._posts:
                 post.args.retry_count = self._attempt
 
-    async def _made(self, post: _Post, returned: Any, part: Chunk) -> Chunk | None:
+    async def _made(self, post: Post, returned: Any, part: Chunk) -> Chunk | None:
         """Something else than the chunk offered, made to belong to this run (R-122 to R-130)."""
         if returned is WITHHELD:
             return None
@@ -349,7 +377,7 @@ class Gate:
             self._dropped(post, part)
         return None if returned is WITHHELD else returned
 
-    async def _stopped_by(self, post: _Post, error: BaseException, outside: int) -> NoReturn:
+    async def _stopped_by(self, post: Post, error: BaseException, outside: int) -> NoReturn:
         """A hook has raised, or given its verdict: that leaves, and nobody waits for it."""
         try:
             await self._let_pass(post, error)
@@ -357,22 +385,16 @@ class Gate:
             self.turns.leave(post.position, outside)
         await failed(self._run, post.link, post.args, error)
 
-    async def _let_pass(self, post: _Post, error: BaseException) -> None:
+    async def _let_pass(self, post: Post, error: BaseException) -> None:
         """Of the chunk at which a hook has stopped: what it had let go of, and what its verdict
         lets pass. Where the provider has cut the text must not decide what is delivered (law 3).
 
         If somebody behind it gives a verdict on that, this one is never told: with smaller chunks
         it would not have been given.
         """
-        args, wire = post.args, verdict_in(error)
-        if wire is None and not isinstance(error, Exception):
-            return  # the run is over
+        args, chunks = post.args, post.let_through(error)
         verdict, args.verdict = args.verdict, None
-        wire = wire or verdict
-        passing = None
-        if wire is not None:
-            passing, wire.passing = wire.passing, None
-        for chunk in _let_through(post, passing):
+        for chunk in chunks:
             made = self._fitting(post.link, chunk, _NOTHING)
             await self.turns.free(post.position)
             await self._run.deliver_written(made, post.position)
@@ -381,7 +403,7 @@ class Gate:
                 await self._release(behind, behind.flush)
         args.verdict = verdict
 
-    def _dropped(self, post: _Post, part: Chunk) -> None:
+    def _dropped(self, post: Post, part: Chunk) -> None:
         """The likeliest mistake of a stream hook is a forgotten return: say so, once a run."""
         post.dropped.add(part.type)
         if part.type != "step-finish" or not post.dropped.issuperset(_ALL):
@@ -394,7 +416,7 @@ class Gate:
                 post.link.processor_id,
             )
 
-    async def _several(self, post: _Post, returned: Sequence[Any], part: Chunk) -> Chunk:
+    async def _several(self, post: Post, returned: Sequence[Any], part: Chunk) -> Chunk:
         """Several chunks for one: the last one goes on in its place, the others before it."""
         made = self._all_fitting(post.link, returned, part)
         for chunk in made[:-1]:
@@ -433,6 +455,11 @@ class Gate:
             returned.from_ = returned.from_ or part.from_ or AGENT
         return returned
 
+    def fitting(self, link: Link, returned: Any) -> Chunk:
+        """What a hook has made of part of an object, made to belong to this run."""
+        is_text = isinstance(returned, Chunk) and returned.type == "text-delta"
+        return self._fitting(link, returned, returned if is_text else _NOTHING)
+
     def _check_type(self, link: Link, kind: str, offered: str) -> None:
         """Only some types can take the place of another."""
         if kind in _ENGINES:
@@ -450,7 +477,7 @@ class Gate:
         """An attempt at a step begins: what is left of one before is let go by nobody."""
         for post in self._posts:
             if post.held is not None:
-                post.held.begin(step)
+                post.held.begin(step, for_object=self.for_object)
             if post.flush is not None:
                 post.flush.cancel()
 
@@ -471,7 +498,7 @@ class Gate:
             if post.flush is not None and (post.flush.is_due or not due):
                 await self._release(post, post.flush.when_due if due else post.flush)
 
-    async def _release(self, post: _Post, ask: Callable[[Any], Any]) -> None:
+    async def _release(self, post: Post, ask: Callable[[Any], Any]) -> None:
         """What a post lets go of on its own goes on from there."""
         turns, position = self.turns, post.position
         if turns.at > position:
@@ -544,22 +571,11 @@ def _kind(value: Any) -> str:
     return "an empty list" if value == [] else type(value).__name__
 
 
-def _let_through(post: _Post, passing: Chunk | None) -> list[Chunk]:
-    """What a hook that has stopped lets go of the chunk under way."""
-    if isinstance(post.held, Held):
-        return post.held.stopped(passing)
-    return [] if passing is None else [passing]
-
-
-async def _awaited(post: _Post, returned: Any) -> Any:
+async def _awaited(post: Post, returned: Any) -> Any:
     """What a hook has come to; raises what it raised, or swallowed."""
     if returned.__class__ is _Raised:
         raise returned.error
-    if inspect.isawaitable(returned):
-        returned = await returned
-    if post.args.verdict is not None:
-        raise post.args.verdict
-    return returned
+    return await post.outcome(returned)
 
 
 class _Raised:

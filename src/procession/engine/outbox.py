@@ -22,6 +22,7 @@ from ..records import clean_json, clean_kept, clean_record, clean_text, own
 from ..structured.object_chunk import ObjectChunk, Validated
 from ..structured.partial_json import PartialValue
 from .reminders import send_signal
+from .screening import Screen
 from .workers import begin_work, stop
 
 if TYPE_CHECKING:
@@ -90,6 +91,10 @@ class StreamWriter:
     ) -> None:
         """Deliver an `object` chunk, or with `final` the `object-result` (R-562)."""
         await self._outbox.write(object_chunk(value, final, metadata), self._after)
+
+    def screen(self) -> Screen:
+        """The run's guards that look at objects: who makes one brings it past them first."""
+        return Screen(self._outbox.run)
 
     async def send_signal(self, signal: Any) -> Signal:
         """Add a reminder to the conversation (R-713 to R-718)."""

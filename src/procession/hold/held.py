@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from .arguments import WITHHELD, Arguments, collect
+from .answer import TEXTS, AnswerText
+from .arguments import WITHHELD, Arguments
 from .lane import Lane, Rules
 from .piece import Piece
+from .written import collect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -39,16 +41,19 @@ class Held:
     """Calls a hook with what its watches let go; keeps the rest.
 
     `hook` is what the engine calls in the hook's place, `end` when the model's stream has ended.
-    Nothing that is held back leaves in any other way.
+    Nothing that is held back leaves in any other way. `in_turn`: the hook says at once what becomes
+    of a piece; else leaves cannot be put together again.
     """
 
     __slots__ = (
+        "_answer",
         "_arguments",
         "_awaits",
         "_calm",
         "_hook",
         "_lanes",
         "_look_behind",
+        "_object",
         "_open",
         "_results",
         "_rules",
@@ -67,6 +72,7 @@ class Held:
         awaits: bool,
         only_matches: bool = False,
         disguised: Callable[[str, Any, Any], None] | None = None,
+        in_turn: bool = True,
     ) -> None:
         self._hook = hook
         self._awaits = awaits
@@ -82,6 +88,11 @@ class Held:
         self._lanes: list[Lane] = []
         """All that have not been let go, in the order in which they began."""
         self._arguments = Arguments(self._rules, disguised) if "tool-arguments" in lanes else None
+        by_leaves = in_turn and "text" in lanes and self._rules.takes_apart
+        self._object = AnswerText(self._rules) if by_leaves else None
+        """Holds back the text of objects that are asked for."""
+        self._answer: AnswerText | None = None
+        """The same, while the answer is to be one."""
         self._said: list[tuple[int, str, str]] = []
         """With the unit `end`: what was said, each with its step and the kind of its lane."""
         self._step = 0
@@ -89,9 +100,19 @@ class Held:
         """What has come of the chunk that is being worked on, where the hook is called more than
         once for it."""
 
-    def begin(self, step: int) -> None:
-        """An attempt at a step begins; what one before has left is forgotten."""
+    def begin(self, step: int, *, for_object: bool = False) -> None:
+        """An attempt at a step begins, `for_object`: at one that is to answer with an object.
+
+        What one before has left is forgotten.
+        """
         self._step = step
+        if self._object is not None:
+            self._object.clear()
+            self._answer = self._object if for_object else None
+            if for_object:
+                self._open.pop("text-delta", None)
+            else:
+                self._open.setdefault("text-delta", {})
         self._results = []
         self._lanes.clear()
         for lanes in self._open.values():
@@ -203,8 +224,8 @@ class Held:
         chunk, and what it lets pass of the piece at which it did.
         """
         results, self._results = self._results, []
-        is_leaf = self._arguments is not None and self._arguments.stop(passing)
-        if not is_leaf:
+        leaves = (self._arguments, self._object)
+        if not any(held is not None and held.stop(passing) for held in leaves):
             collect(results, passing)
         return [result for result in results if result is not WITHHELD]
 
@@ -283,6 +304,11 @@ class Held:
     def _work(self, part: Chunk) -> Work | None:
         """What is to be done for a chunk that is no piece of text; `None`: nothing but pass it."""
         kind = part.type
+        if self._answer is not None and kind in TEXTS:
+            if not self._answer.takes(part):
+                return None
+            self._results = []
+            return self._answer.work(part, self._results)
         piece = _BORDERS.get(kind)
         if piece is not None and piece in self._open:
             lane = self._open[piece].get(part.payload.id)
@@ -322,9 +348,45 @@ class Held:
                 yield from self._leaving(lane, lane.rest(), results, is_last=True)
             if lane.closing is not None:
                 collect(results, (yield lane.closing, None))
+        if self._answer is not None:
+            yield from self._answer.last(results)
         if self._arguments is not None:
             yield from self._arguments.last(results)
         return results
+
+    # ── objects that were made of the answer ───────────────────────────────────────────────────
+
+    @property
+    def sees_objects(self) -> bool:
+        """Whether the hook is to be called with the leaves of objects."""
+        return self._object is not None
+
+    def is_sure_of(self, id: str) -> bool:
+        """Whether the object can be read of a block of text on the way, as the hook has left it:
+        what is found in it are leaves that the hook has seen.
+        """
+        return self._object is None or self._object.is_sure_of(id)
+
+    def object_text(self, args: Args, part: Chunk) -> Any:
+        """A piece comes of the text of an object, which another one has written than the answer."""
+        return self._of_object(args, lambda held, results: held.work(part, results))
+
+    def object_end(self, args: Args, id: str) -> Any:
+        """That text has ended, whose block has this id: what is held back of it leaves."""
+        return self._of_object(args, lambda held, results: held.block_ends(id, results))
+
+    def object_value(self, args: Args, value: Any) -> Any:
+        """An object that has been read: itself or another one, and what else there is to deliver.
+
+        The hook is called with those of its leaves that have not left in its text just so.
+        """
+        return self._of_object(args, lambda held, _: held.value(value))
+
+    def _of_object(self, args: Args, do: Callable[[AnswerText, list[Any]], Work]) -> Any:
+        assert self._object is not None
+        self._results = []
+        work = do(self._object, self._results)
+        return self._continued(args, work) if self._awaits else self._done(args, work)
 
 
 def _outcome(results: list[Any]) -> Any:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..chunks import Chunk
     from .piece import LaneKind, Watch
 
-__all__ = ["Lane", "Rules", "merged"]
+__all__ = ["Lane", "Rules", "bare", "merged"]
 
 LONG = 1024
 """From how many held characters on the watches are not asked for every chunk."""
@@ -34,6 +34,7 @@ class Rules:
         "release",
         "splits",
         "stirs",
+        "takes_apart",
         "waits_for_end",
         "whole",
     )
@@ -47,6 +48,9 @@ class Rules:
         """Whether nothing of a lane leaves before it has ended."""
         self.look_behind = max(watch.look_behind for watch in watches)
         self.release: Callable[[str, int, int], int] = _agreed(watches)
+        self.takes_apart = not self.whole and not all(hasattr(w, "is_whole") for w in watches)
+        """Whether something is looked for in JSON by its leaves; what judges portions of a text
+        gets it as it is."""
         self.splits = _methods(watches, "split") if "sentence" in names and not self.whole else []
         self.stirs = _methods(watches, "stirs")
         idle = _methods(watches, "idle")
@@ -105,7 +109,7 @@ class Lane:
         self._rules = rules
         self.kind: LaneKind = kind
         self.id = id
-        self._model = _bare(model)
+        self._model = bare(model)
         self.before = ""
         """The last characters that have left, as many as the watches look behind."""
         self.opening: Chunk | None = None
@@ -247,7 +251,7 @@ def _template(chunk: Chunk) -> Chunk:
     return made
 
 
-def _bare(chunk: Chunk) -> Chunk:
+def bare(chunk: Chunk) -> Chunk:
     """A chunk of the same lane that says nothing but its text."""
     made = _template(chunk)
     made.metadata = made.extra = made.payload.extra = None

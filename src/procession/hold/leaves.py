@@ -19,9 +19,10 @@ _SPACE = re.compile(r"[ \t\n\r]+")
 _WORD = re.compile(r"[-+.0-9A-Za-z]+")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
-LONGEST_NUMBER = 1000
+LONGEST_NUMBER = 4000
 """Digits of a number that is taken for one: longer ones are texts."""
 _WORDS = frozenset({"true", "false", "null"})
+_BEFORE_STRINGS = frozenset({"value", "first", "key", "keys"})
 _HEX = re.compile(r"[0-9a-fA-F]*")
 
 
@@ -31,10 +32,11 @@ class Event(NamedTuple):
     - `mark`: punctuation and words that are no leaves, as they were written;
     - `text`: a piece of the string that is open, decoded; `close`: it has ended, with its quote;
     - `number`: a number, as it was written;
-    - `cut`: the string that is open ends without its quote; `rest`: what follows is no JSON.
+    - `cut`: the string that is open ends without its quote; `rest`: what follows is no JSON;
+    - `json`: what was none ends, and JSON begins, or has ended.
     """
 
-    kind: Literal["mark", "text", "close", "number", "cut", "rest"]
+    kind: Literal["mark", "text", "close", "number", "cut", "rest", "json"]
     text: str = ""
 
 
@@ -60,9 +62,35 @@ class LeafReader:
             if self._broken:
                 yield Event("rest", text[at:])
                 return
-            step = self._string if self._in_string else self._outside
-            at, events = step(text, at)
+            at, events = self.read(text, at)
             yield from events
+
+    def read(self, text: str, at: int) -> tuple[int, list[Event]]:
+        """What the next few characters say, from `at` on, and where they end.
+
+        What `is_broken` cannot be read on.
+        """
+        return self._string(text, at) if self._in_string else self._outside(text, at)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether what follows is no JSON."""
+        return self._broken
+
+    @property
+    def in_string(self) -> bool:
+        """Whether a string is open."""
+        return self._in_string
+
+    @property
+    def takes_string(self) -> bool:
+        """Whether a string may begin here."""
+        return not self._word and self._wants in _BEFORE_STRINGS
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the value has ended. That of a number is known with what follows."""
+        return self._wants == "more" and not (self._stack or self._in_string)
 
     def end(self) -> Iterator[Event]:
         """Nothing follows."""
@@ -175,7 +203,7 @@ class LeafReader:
         """Whether a mark may stand here; what may follow is noted."""
         wants, stack = self._wants, self._stack
         if mark == '"':
-            self._in_string = wants in ("value", "first", "key", "keys")
+            self._in_string = wants in _BEFORE_STRINGS
             return self._in_string
         if mark in "{[":
             if wants not in ("value", "first"):

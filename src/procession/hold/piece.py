@@ -56,7 +56,8 @@ class Piece(Struct, frozen=True, gc=False):
     kind: LaneKind
     """`text`, `reasoning` or `tool-arguments`."""
     lane_id: str
-    """The id of the block; of tool arguments, the id of the call and the number of the leaf."""
+    """The id of the block, of tool arguments that of the call; where leaves are handed over, with
+    the number of the leaf."""
     is_last: bool
     """Whether the lane ends with this piece. A lane may also end without one, after its last text
     has left."""
@@ -66,3 +67,6 @@ class Piece(Struct, frozen=True, gc=False):
     passed_by: Sequence[str] = []
     """What has left of this lane without the hook, where it has `only_matches`, in pieces: all of
     it since the lane began. It goes on to grow."""
+    of_object: bool = False
+    """Whether it is of the text of an object that was asked for: a leaf of its JSON, or the words
+    around that."""

@@ -32,9 +32,34 @@ class Aside:
         self._held = held
         self.hook: Callable[[Any], Any] = self._awaited if is_async else self._plain
 
-    def begin(self, step: int) -> None:
-        """An attempt at a step begins."""
-        self._held.begin(step)
+    def begin(self, step: int, *, for_object: bool = False) -> None:
+        """An attempt at a step begins, `for_object`: at one that is to answer with an object."""
+        self._held.begin(step, for_object=for_object)
+
+    @property
+    def sees_objects(self) -> bool:
+        """Whether the hook is to be called with the leaves of objects."""
+        return bool(self._held.sees_objects)
+
+    def is_sure_of(self, id: str) -> bool:
+        """Whether an object can be read of a block of text on the way: nothing is changed in it."""
+        return True
+
+    def object_text(self, args: Any, part: Any) -> Any:
+        """A piece comes of the text of an object; it goes on as it is."""
+        returned = self._held.object_text(args, copied(part))
+        return self._nothing(returned, part) if inspect.isawaitable(returned) else part
+
+    def object_end(self, args: Any, id: str) -> Any:
+        """That text has ended."""
+        returned = self._held.object_end(args, id)
+        return self._nothing(returned) if inspect.isawaitable(returned) else None
+
+    def object_value(self, args: Any, value: Any) -> Any:
+        """An object that has been read: it stays what it is."""
+        returned = self._held.object_value(args, value)
+        seen: tuple[Any, list[Any]] = (value, [])
+        return self._nothing(returned, seen) if inspect.isawaitable(returned) else seen
 
     def end(self, args: Any) -> Any:
         """The model's stream has ended: the hook is handed the rest, of which nothing leaves."""
@@ -60,8 +85,9 @@ class Aside:
         return part
 
     @staticmethod
-    async def _nothing(work: Awaitable[Any]) -> None:
+    async def _nothing(work: Awaitable[Any], seen: Any = None) -> Any:
         await work
+        return seen
 
 
 class GuardedFlush:

@@ -127,8 +127,15 @@ class Asked:
             plain = unwrapped(read_json(text), self.form.wrapper)
         except InputError as error:
             raise StructuredOutputError(f"the answer is {error}", text=text) from None
+        return plain, self.fitted(plain, text)
+
+    def fitted(self, plain: Any, text: str = "") -> Any:
+        """An object as Python has it; `text` is what it was read from.
+
+        Raises `StructuredOutputError`.
+        """
         try:
-            return plain, self.form.check(plain)
+            return self.form.check(plain)
         except Misfit as misfit:
             lines = problem_lines(misfit.problems, "the object")
             raise StructuredOutputError(

@@ -15,7 +15,17 @@ from ..errors import StructuredOutputError
 from ..messages import TextPart
 from .object_chunk import ObjectChunk, Validated
 from .options import asked_for
-from .rules import ID, Asking, ask_again, deliver, in_its_place, last_parts, last_text, runs_tools
+from .rules import (
+    ID,
+    Asking,
+    ask_again,
+    deliver,
+    in_its_place,
+    last_parts,
+    last_text,
+    runs_tools,
+    screened,
+)
 from .second_model import Structurer
 
 if TYPE_CHECKING:
@@ -23,8 +33,8 @@ if TYPE_CHECKING:
     from ..engine.run_state import RunState
     from ..engine.step import Step
     from ..hook_args import (
+        HookArgs,
         ProcessLLMRequestArgs,
-        ProcessOutputResultArgs,
         ProcessOutputStepArgs,
         ProcessOutputStreamArgs,
     )
@@ -61,7 +71,7 @@ class AnswerReader(Asking):
             reader: JSONReader | None = state["open"].get(part.payload.id)
             if reader is None:
                 reader = self._reader(args, part)
-            if reader is not None and reader.feed(part.payload.text):
+            if reader is not None and reader.feed(part.payload.text) and _is_sure(args, part):
                 return [ObjectChunk.of("object", reader.value(), run_id=args.run_id), part]
         elif kind == "text-end":
             state["open"].pop(part.payload.id, None)
@@ -85,7 +95,7 @@ class AnswerReader(Asking):
         metadata: dict[str, Any] | None = None
         args.state["text"] = last_text(args.message_list)
         try:
-            found = _object_in(asked, args.message_list)
+            found = await self.read_again(args, asked)
         except StructuredOutputError as error:
             if args.retry_count < args.retry_budget:
                 ask_again(args, error, _AGAIN)
@@ -96,8 +106,14 @@ class AnswerReader(Asking):
         if found is not None:
             await deliver(args, found, metadata)
 
-    async def read_again(self, args: ProcessOutputResultArgs[Any], asked: Asked) -> Validated:
-        return _object_in(asked, args.message_list)
+    async def read_again(self, args: HookArgs[Any], asked: Asked) -> Validated:
+        return await screened(args, asked, _object_in(asked, args.message_list))
+
+
+def _is_sure(args: ProcessOutputStreamArgs[Any], part: Chunk) -> bool:
+    """Whether the guards have seen what is read of a block of text while it comes."""
+    writer: Any = args.writer
+    return writer.screen().is_sure_of(part.payload.id)
 
 
 def _object_in(asked: Asked, messages: MessageList) -> Validated:
@@ -130,6 +146,7 @@ def attend(run: RunState, step: Step) -> None:
         return
     asked = asked_for(step.structured_output)
     run.states[ID].update(asked=asked, open={}, text=None)
+    run.gate.for_object = asked is not None and asked.model is None
     if asked is None:
         return
     asked.structuring(run.models.get)  # what cannot be, fails before anybody is asked

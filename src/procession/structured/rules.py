@@ -30,6 +30,7 @@ __all__ = [
     "last_parts",
     "last_text",
     "runs_tools",
+    "screened",
 ]
 
 _log = logging.getLogger("procession")
@@ -48,7 +49,7 @@ class Asking(Processor[Any], ABC):
         return self.asked or args.state.get("asked")
 
     @abstractmethod
-    async def read_again(self, args: ProcessOutputResultArgs[Any], asked: Asked) -> Any:
+    async def read_again(self, args: HookArgs[Any], asked: Asked) -> Any:
         """The object of the answer as hooks have left it; raises `StructuredOutputError`."""
 
     async def process_output_result(self, args: ProcessOutputResultArgs[Any]) -> None:
@@ -64,6 +65,17 @@ class Asking(Processor[Any], ABC):
                 raise
             found, metadata = in_its_place(asked, error)
         await deliver(args, found, metadata)
+
+
+async def screened(args: HookArgs[Any], asked: Asked, found: Validated) -> Validated:
+    """The object as the guards of the run leave it, checked anew if that is another one.
+
+    What they have seen in its text they are not shown again; text that is not JSON all through may
+    have said it in another way. Raises `StructuredOutputError`.
+    """
+    writer: Any = args.writer
+    plain: Any = await writer.screen().value(found.plain)
+    return found if plain is found.plain else Validated(plain, asked.fitted(plain))
 
 
 def ask_again(args: HookArgs[Any], error: StructuredOutputError, wish: str) -> NoReturn:

@@ -15,13 +15,14 @@ from ..records import clean_text, plain
 from .consulting import consult
 from .object_chunk import Validated
 from .options import Asked, asked_for
-from .rules import Asking, ask_again, deliver, in_its_place, last_text, runs_tools
+from .rules import Asking, ask_again, deliver, in_its_place, last_text, runs_tools, screened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from ..chunks import Usage
-    from ..hook_args import ProcessOutputResultArgs, ProcessOutputStepArgs
+    from ..engine.screening import ScreenedText
+    from ..hook_args import HookArgs, ProcessOutputStepArgs
     from ..model import LanguageModel, ModelSpec
     from .options import ErrorStrategy
     from .partial_json import JSONReader
@@ -104,7 +105,7 @@ class StructuredOutputProcessor(TakesOptions, Asking):
         if found is not None:
             await deliver(args, found, metadata)
 
-    async def read_again(self, args: ProcessOutputResultArgs[Any], asked: Asked) -> Validated:
+    async def read_again(self, args: HookArgs[Any], asked: Asked) -> Validated:
         return await self._structured(args, asked, last_text(args.message_list))
 
     async def _structured(self, args: Any, asked: Asked, material: str) -> Validated:
@@ -116,7 +117,7 @@ class StructuredOutputProcessor(TakesOptions, Asking):
         reader = asked.reader()
         await _listen(args, model, _request(args, asked, material), reader)
         try:
-            found = Validated(*asked.read(reader.text()))
+            found = await screened(args, asked, Validated(*asked.read(reader.text())))
         except StructuredOutputError as error:
             args.state[_MISFIT] = str(error)
             raise
@@ -151,13 +152,22 @@ def _material(content: Sequence[Any]) -> str:
 async def _listen(
     args: Any, model: LanguageModel, request: ModelRequest, reader: JSONReader
 ) -> None:
+    text: ScreenedText = args.writer.screen().text()
+
+    async def show(passed: AsyncGenerator[str, None]) -> None:
+        async with aclosing(passed) as pieces:
+            async for piece in pieces:
+                if reader.feed(piece) and text.is_sure:
+                    await args.writer.object(reader.value())
+
     async with aclosing(consult(model, request)) as reads:
         async for read in reads:
             for chunk in read:
-                if chunk.type == "text-delta" and reader.feed(clean_text(chunk.payload.text)):
-                    await args.writer.object(reader.value())
+                if chunk.type == "text-delta":
+                    await show(text.feed(clean_text(chunk.payload.text)))
                 elif chunk.type == "finish":
                     args.count_usage(cast("Usage", chunk.payload.output.usage), model=model)
+    await show(text.end())
 
 
 def _request(args: Any, asked: Asked, material: str) -> ModelRequest:

@@ -124,14 +124,17 @@ class Lane:
 class LetThrough:
     """What a guard has let through of the stream of a run."""
 
-    __slots__ = ("_lanes", "_texts")
+    __slots__ = ("_lanes", "_texts", "has_objects")
 
     def __init__(self) -> None:
+        self.has_objects = False
+        """Whether texts came by the leaves of their JSON."""
         self._lanes: dict[tuple[str, str, bool], Lane] = {}
         self._texts: dict[str, Passed] = {}
 
     def lane(self, piece: Piece) -> Lane:
         """The block that a piece is of."""
+        self.has_objects = self.has_objects or piece.of_object
         key = piece.kind, piece.lane_id, piece.is_repeated
         lane = self._lanes.get(key)
         if lane is None:

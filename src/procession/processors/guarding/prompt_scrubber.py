@@ -164,11 +164,11 @@ class SystemPromptScrubber(TypedGuard[Finding]):
         return None if verdict is None else disclosures(verdict, text)
 
     def _message(
-        self, args: Any, message: Message, phase: str, settled: Mapping[str, Passed]
+        self, args: Any, message: Message, phase: str, settled: Mapping[str, Passed], apart: bool
     ) -> Work[Message | None]:
         if message.role != "assistant":  # B-196
             return message
-        return (yield from super()._message(args, message, phase, settled))
+        return (yield from super()._message(args, message, phase, settled, apart))
 
     def unsettled(
         self, leaf: Leaf, found: Sequence[Finding], passed: Passed | None

@@ -19,6 +19,7 @@ from ..builtin import BuiltIn
 from ..in_turn import Work, done
 from .let_through import LetThrough
 from .message_leaves import leaves_of, with_leaves
+from .object_leaves import TakenApart
 from .regions import Found, Region, merged, replaced
 from .sightings import Outcome, Place, Sighting
 from .tool_outcomes import ToolOutcomes
@@ -123,29 +124,32 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         """Look at what the stream did not bring: what others have added or changed since."""
         if RESULT not in self._phases:
             return None
-        return done(self._messages(args, RESULT, self.let_through(args.state).texts()))
+        passed = self.let_through(args.state)
+        return done(self._messages(args, RESULT, passed.texts(), apart=passed.has_objects))
 
     def _messages(
-        self, args: Any, phase: str, settled: Mapping[str, Passed]
+        self, args: Any, phase: str, settled: Mapping[str, Passed], *, apart: bool = False
     ) -> Work[list[Message] | None]:
         given: list[Message] = args.messages
         checked = given[-1:] if self.last_message_only else given  # B-023
         kept: list[Message] = given[: len(given) - len(checked)]
         for message in checked:
-            made = yield from self._message(args, message, phase, settled)
+            made = yield from self._message(args, message, phase, settled, apart)
             if made is not None:
                 kept.append(made)
         same = len(kept) == len(given) and all(a is b for a, b in zip(kept, given, strict=True))
         return None if same else kept
 
     def _message(
-        self, args: Any, message: Message, phase: str, settled: Mapping[str, Passed]
+        self, args: Any, message: Message, phase: str, settled: Mapping[str, Passed], apart: bool
     ) -> Work[Message | None]:
-        """The message as it goes on; `None`: it does not."""
+        """The message as it goes on; `None`: it does not. `apart`: look at JSON by its leaves."""
         whole = phase == INPUT  # what tools gave is input, never an answer
-        leaves = leaves_of(message, results=whole)
-        if not leaves:
+        known = leaves_of(message, results=whole)
+        if not known:
             return message
+        pieces = TakenApart(known, settled if apart else None)
+        leaves = pieces.leaves
         found = yield from self.look(args, Place(phase, message.id), leaves)
         seen = [
             Sighting(leaf.text, self.unsettled(leaf, there, settled.get(leaf.text)))
@@ -167,9 +171,11 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
             return None
         if strategy != "redact":
             return message
-        texts = [replaced(sight.text, sight.regions, self.replacement) for sight in seen]
-        said = [number for number, leaf in enumerate(leaves) if leaf.is_said]
-        before = "".join(leaves[number].text for number in said)
+        texts = pieces.joined(
+            [replaced(sight.text, sight.regions, self.replacement) for sight in seen]
+        )
+        said = [number for number, leaf in enumerate(known) if leaf.is_said]
+        before = "".join(known[number].text for number in said)
         after = "".join(texts[number] for number in said)
 
         def change_flat(flat: str) -> str:
