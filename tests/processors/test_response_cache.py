@@ -16,6 +16,7 @@ from procession import (
 from procession.cache import InMemoryServerCache
 from procession.processors import (
     CostGuardProcessor,
+    CostQuery,
     InMemoryCostStore,
     ModelPrice,
     ResponseCache,
@@ -131,11 +132,16 @@ async def test_another_processors_response_is_not_kept() -> None:
 
 async def test_a_replayed_answer_costs_nothing() -> None:
     """C-078: it is told as a call that was none, to observers and to budgets."""
-    store = InMemoryCostStore(prices={"mock-1": ModelPrice(input=1e6, output=1e6)})
+    store = InMemoryCostStore(prices={"mock/mock-1": ModelPrice(input=1e6, output=0)})
     observer = RecordingObserver()
-    guard = CostGuardProcessor(max_cost=1000, store=store, scope="run")
+    guard = CostGuardProcessor(max_cost=1000, store=store)
     agent = cached(before=[guard], observer=observer)
-    await asked(agent, "go", "go")
+    of_one = CostQuery(scope="resource", scope_id="r-1")
+    spent: list[float] = []
+    for _ in range(2):
+        await asked(agent, "go", memory={"resource": "r-1"})
+        spent.append(store.get_metric_aggregate(of_one).estimated_cost)
+    assert spent[0] == spent[1] > 0
     spans = [span for span in observer.spans if span.kind == "model"]
     assert [(span.detail or {})["fromCache"] for span in spans] == [False, True]
 
