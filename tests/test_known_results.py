@@ -175,6 +175,25 @@ async def test_a_listener_hears_what_a_tool_has_returned() -> None:
     assert result.steps[0].tool_results[0].payload.result == "***"
 
 
+async def test_what_a_guard_does_to_a_result_in_place_is_not_heard() -> None:
+    """C-074: a listener has a copy of what the tool gave."""
+    heard: list[Any] = []
+
+    def spoil(args: Any) -> None:
+        args.result["is"] = 99
+
+    agent = Agent(
+        id="twice",
+        model=looping(),
+        tools=[double, fails],
+        input_processors=[listening(heard)],
+        output_processors=[processor(process_tool_result=spoil)],
+    )
+    result = await agent.generate("go")
+    assert result.steps[0].tool_results[0].payload.result == {"is": 99}
+    assert heard == [(0, "c1", {"is": 4})]
+
+
 async def test_a_listener_that_raises_counts_for_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
