@@ -16,6 +16,7 @@ from procession import OptionError, StoreError
 from procession.ids import new_id
 from procession.stores import PostgresStore
 from procession.stores.postgres import pools
+from procession.stores.postgres.failures import Failures
 from procession.stores.sql import schema
 from tests.stores.processes import finished, start_process
 from tests.stores.saying import said, turn
@@ -272,6 +273,11 @@ async def test_who_finds_no_free_connection_is_told(store: PostgresStore, postgr
         pool.timeout = 0.01
         with pytest.raises(StoreError, match="no connection was free for 30 seconds: raise max"):
             await other.get_store("memory").newest_messages("t", 1)
+
+
+def test_the_servers_words_are_told_without_the_password() -> None:
+    told = str(Failures(SECRET, 1).of(psycopg.OperationalError(f"odd: {SECRET}\n  at a host")))
+    assert told == "PostgreSQL: OperationalError: odd: … at a host. Nothing of this was written"
 
 
 @pytest.mark.parametrize(

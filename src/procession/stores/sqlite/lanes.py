@@ -151,7 +151,11 @@ class Lanes:
         connection = sqlite3.connect(
             self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
         )
-        connection.execute(pragma)
+        try:
+            connection.execute(pragma)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _use_wal(self, connection: sqlite3.Connection) -> None:
