@@ -1,6 +1,7 @@
 """The UI form (section 9)."""
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -231,3 +232,20 @@ def test_ui_round_trip() -> None:
     assert after.provider_prompt() == before.provider_prompt()
     assert after.get.all.ui() == before.get.all.ui()
     assert [p.to_json() for p in after.messages()[0].parts] == [p.to_json() for p in message.parts]
+
+
+def test_r_391_a_conversation_of_a_client_stays_in_its_order() -> None:
+    """R-323, R-383: only the answers tell when they were given; the rest is from before them."""
+    first = MessageList().add(["One?", {"role": "assistant", "content": "One."}], "memory")
+    answer = first.get.all.ui()[1]
+    assert "createdAt" in answer["metadata"]
+    second = {**answer, "id": "a2", "parts": [{"type": "text", "text": "Two."}]}
+    asked = [
+        {"role": "user", "parts": [{"type": "text", "text": text}]} for text in ("One?", "Two?")
+    ]
+    conversation = [asked[0], answer, asked[1], second, "Three?"]
+    time.sleep(0.003)
+    for given in (conversation, tuple(conversation)):
+        found = MessageList().add(given, "input").get.all.db()
+        assert [message.text for message in found] == ["One?", "One.", "Two?", "Two.", "Three?"]
+        assert found[0].created_at < found[1].created_at <= found[2].created_at

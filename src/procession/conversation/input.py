@@ -7,6 +7,7 @@ parts are in `part_input`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
@@ -58,6 +59,7 @@ _SNAKE = {
     "provider_metadata": "providerMetadata",
     "tool_invocations": "toolInvocations",
 }
+_TICK = timedelta(milliseconds=1)
 _LEGACY = ("experimental_attachments", "toolInvocations", "reasoning", "annotations")
 
 
@@ -76,11 +78,51 @@ def read_messages(value: Any) -> list[Incoming]:
             f"{type(value).__name__} is no message: give a text, a Message, a mapping with role "
             f"and content, or a list of these"
         )
+    given = list(cast("Iterable[Any]", value))
     items: list[Incoming | None] = [
         item if item.__class__ is Message and item.role != "system" else _read(item)
-        for item in cast("Iterable[Any]", value)
+        for item in given
     ]
+    _keep_order(given, items)
     return [item for item in items if item is not None]
+
+
+def _keep_order(given: Sequence[Any], items: Sequence[Incoming | None]) -> None:
+    """What clients hold stays in their order, though only the answers among it tell a time (R-383).
+
+    A message without a time that stands before such an answer is from just before it.
+    """
+    timed = [
+        place
+        for place, item in enumerate(items)
+        if item is not given[place] and _is_timed_by_ui(given[place], item)
+    ]
+    if not timed:
+        return
+    following: datetime | None = None
+    earlier = {place: at for at, place in zip([None, *timed], timed, strict=False)}
+    before: int | None = None
+    for place in range(timed[-1], -1, -1):
+        item = items[place]
+        if not isinstance(item, Message):
+            continue
+        if place in earlier:
+            following, before = item.created_at, earlier[place]
+        elif item.created_at is NO_TIME and following is not None:
+            item.created_at = following - _TICK
+            if before is not None:
+                previous = cast("Message", items[before])
+                item.created_at = max(item.created_at, previous.created_at)
+
+
+def _is_timed_by_ui(given: Any, item: Incoming | None) -> bool:
+    return (
+        isinstance(given, Mapping)
+        and "parts" in given
+        and cast("Mapping[str, Any]", given).get("createdAt") is None
+        and isinstance(item, Message)
+        and item.created_at is not NO_TIME
+    )
 
 
 def _read(value: Any) -> Incoming | None:
