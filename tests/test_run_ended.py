@@ -280,3 +280,29 @@ async def test_memory_is_an_extension_and_may_be_a_function_of_the_request() -> 
     assert seen == [{"thread": "t"}]
     with pytest.raises(ConfigurationError, match="memory must be a Memory"):
         Agent(id="desk", model=PlayedModel([]), memory=7)  # type: ignore[arg-type]
+
+
+async def test_what_an_extension_adds_to_each_run_is_compiled_once() -> None:
+    """R-021: known by the objects themselves, and not kept when they are other ones each time."""
+    steady = processor(id="steady", run_ended=lambda _: None, process_input=lambda _: None)
+
+    class Framework:
+        def extend(self, opening: Any) -> Around:
+            fresh = [] if same else [processor(id="new", process_input=lambda _: None)]
+            return Around(before_input=[steady, *fresh])
+
+    same = True
+    agent = Agent(id="desk", model=PlayedModel(TOOLS[1:]), extensions=[Framework()])
+    seen: list[Any] = []
+    for _ in range(3):
+        run = await agent.stream("go")
+        seen.append(run._state.pipeline)
+        await run.get_full_output()
+    assert seen[0] is seen[1] is seen[2]
+    own = await agent.stream("go", input_processors=[steady])
+    await own.get_full_output()
+    assert own._state.pipeline is not seen[0]
+    same = False
+    for _ in range(20):
+        await agent.generate("go")
+    assert len(agent.pipelines._kept) <= 8

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from .engine.asking import ResolvedModels
 from .engine.blocking import run_blocking, stream_blocking
+from .engine.compiled import CompiledPipelines
 from .engine.opening import continue_run, open_run
 from .engine.pipeline import Pipeline
 from .errors import ConfigurationError
@@ -108,6 +109,8 @@ class Agent:
         self.fixed_tools: dict[str, Tool] | None = None if asks else tool_map(cast("Any", tools))
         self.compiled = self._compile()
         """The processors, compiled once, when nothing of them depends on the request."""
+        self.pipelines = CompiledPipelines()
+        """Those of calls whose lists depend on the request, or on an extension."""
 
     def _compile(self) -> Pipeline | None:
         lists = (self.input_processors, self.output_processors, self.error_processors)

@@ -30,6 +30,7 @@ from ..tools import tool_map
 from ..waiting import fingerprint
 from .choices import chosen_by_hooks, step_args
 from .closing import blocked_in_input, settle
+from .compiled import compile_lists
 from .interruption import Interrupted, Interruption
 from .loop import Loop
 from .pipeline import NO_PROCESSORS, Chain, Link, Pipeline, fold, verdict_in
@@ -356,9 +357,10 @@ async def _pipeline(agent: Agent, run: RunState, options: Mapping[str, Any]) -> 
         if added.tools:
             run.tools = {**added.tools, **run.tools}
     automatic = [entry for added in around for entry in added.error]
-    pipeline = Pipeline(inputs, outputs, joined((), errors, automatic))
-    pipeline.has_error_processors = bool(errors)  # the automatic ones do not count
-    return pipeline
+    lists = [inputs, outputs, joined((), errors, automatic)]
+    steady = not given and not any(callable(getattr(agent, kind)) for kind in LISTS)
+    compiled = agent.pipelines.of if steady else compile_lists
+    return compiled(*lists, own_errors=bool(errors))
 
 
 async def _around(extension: Any, opening: Opening) -> Around:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import InputError, OptionError, OwnerError
 from ..extension import Around
 from ..keywords import check_keywords
 from ..store import Store
+from ..tools import Tool
 from ..waiting import WaitingCalls
 from .bounded_history import BoundedHistory
 from .conversation import MEMORY_CONTEXT_KEY, Conversation, asked_of
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from ..extension import Opening
     from ..messages import Message
     from ..store import Include, MemoryStore
-    from ..tools import Tool
     from ..vector_store import VectorStore
     from .options import MemoryOptions, RecallOptions, Scope, SemanticRecallDict, TitleOptions
     from .threads import Recalled
@@ -87,6 +88,7 @@ class Memory(Threads):
         self.options = self._checked(self._given)
         """The options in force where a call gives none."""
         self.page_size = self.options.last_messages or False
+        self._kept: _Built | None = None
         self.waiting_calls: WaitingCalls | None = None
         """Where runs of agents with this memory wait; with a whole store, in that (G-F5)."""
         if isinstance(storage, Store):
@@ -128,15 +130,16 @@ class Memory(Threads):
         conversation = replace(conversation, options=options)
         opening.request_context.pin(MEMORY_CONTEXT_KEY, conversation.entry())
         inputs, outputs = opening.input_processors, opening.output_processors
+        built = self._built(options)
         return Around(
-            before_input=self._before(options, inputs),
-            after_output=self._behind(options, inputs, outputs),
-            tools=self._tools(options),
+            before_input=without(built.before, inputs),
+            after_output=without(built.behind, (*inputs, *outputs)),
+            tools=built.tools,
         )
 
     def get_input_processors(self, configured: Iterable[Any] = ()) -> list[Any]:
         """What runs before the input processors `configured`; theirs by id are left out (M-046)."""
-        return self._before(self.options, configured)
+        return without(self._built(self.options).before, configured)
 
     def get_output_processors(
         self, configured: Iterable[Any] = (), *, configured_input: Iterable[Any] = ()
@@ -145,38 +148,40 @@ class Memory(Threads):
 
         What stands among `configured_input` saves by itself, and is left out as well (M-043).
         """
-        return self._behind(self.options, configured_input, configured)
+        return without(self._built(self.options).behind, (*configured_input, *configured))
 
     def list_tools(self) -> dict[str, Tool]:
         """The tools that are offered to the model beside the agent's own, by name."""
-        return self._tools(self.options)
+        return dict(self._built(self.options).tools)
 
-    def _before(self, options: MemoryOptions, inputs: Iterable[Any]) -> list[Any]:
-        store = self.storage
-        found: list[Any] = []
-        if options.has_history:
-            found.append(
-                MemoryInputFilter(storage=store, retain_full_input=options.retain_full_input)
-            )
+    def _built(self, options: MemoryOptions) -> _Built:
+        """The processors and tools of options; those in force where a call gives none are kept."""
+        if options is not self.options:
+            return self._build(options)
+        if self._kept is None or self._kept.storage is not self.storage:
+            self._kept = self._build(options)
+        return self._kept
+
+    def _build(self, options: MemoryOptions) -> _Built:
+        before: list[Any] = []
+        behind: list[Any] = []
+        history, recall = options.has_history, options.semantic_recall
+        if history:
+            kept = options.retain_full_input
+            before.append(MemoryInputFilter(storage=self.storage, retain_full_input=kept))
         if options.working_memory is not None:
-            found.append(self._notes(options.working_memory, read_only=options.read_only))
-        if options.has_history:
-            found.append(self._history(options, read_only=True))  # the one behind saves
-        if options.semantic_recall is not None:
-            found.append(self._recall(options.semantic_recall, read_only=True))
-        return without(found, inputs)
-
-    def _behind(
-        self, options: MemoryOptions, inputs: Iterable[Any], outputs: Iterable[Any]
-    ) -> list[Any]:
-        found: list[Any] = []
-        if options.has_history and not options.read_only:
-            if options.semantic_recall is not None:
-                found.append(self._recall(options.semantic_recall, read_only=False))
-            found.append(self._history(options, read_only=False))
+            before.append(self._notes(options.working_memory, read_only=options.read_only))
+        if history:
+            before.append(self._history(options, read_only=True))  # the one behind saves
+        if recall is not None:
+            before.append(self._recall(recall, read_only=True))
+        if history and not options.read_only:
+            if recall is not None:
+                behind.append(self._recall(recall, read_only=False))
+            behind.append(self._history(options, read_only=False))
             if options.generate_title is not None:
-                found.append(self._titles(options.generate_title))
-        return without(found, (*inputs, *outputs))
+                behind.append(self._titles(options.generate_title))
+        return _Built(self.storage, before, behind, self._tools(options))
 
     def _history(self, options: MemoryOptions, *, read_only: bool) -> MessageHistory:
         given: dict[str, Any] = {
@@ -336,6 +341,15 @@ class Memory(Threads):
             raise InputError(f"working memory is kept by {options.scope}: give {options.scope}_id")
         place = Conversation(thread_id=thread_id or "", resource_id=resource_id or "")
         return place, options
+
+
+class _Built(Struct):
+    """What stands around the user's processors, and the store that it was made for."""
+
+    storage: Any
+    before: list[Any]
+    behind: list[Any]
+    tools: dict[str, Tool]
 
 
 def without(found: Sequence[Any], placed: Iterable[Any]) -> list[Any]:
