@@ -29,7 +29,7 @@ FRAGMENTS = st.lists(
         [
             "{", "}", "[", "]", '"', ":", ",", "`", "``", "```", "```json\n", "\\u0041", "\\", " ",
             "1", "x", "\n", '{"a":"', '"}', "\\u00", "\\u0073ecret", "secret",
-            "true", '["', '",', "\\`", "\xa0", "-1.5",
+            "true", '["', '",', "\\`", "\xa0", "-1.5", "\\u0060", "\\u0060" * 3,
         ]
     ),
     max_size=16,
@@ -298,6 +298,19 @@ async def test_what_the_provider_says_beside_the_text_stays() -> None:
     assert "".join(payload.text for payload in found) == '{"a": "######"}'
     known = [payload.provider_metadata for payload in found]
     assert [{"p": {"n": 1}}, {"p": {"m": 2}}] == [one for one in known if one]
+
+
+async def test_no_partial_object_behind_a_fence_that_escapes_have_made() -> None:
+    """G-A: a string among words is written anew without its escapes. Backticks that were escaped
+    open a fence then, behind which nobody has looked for JSON: it is shown when that is done."""
+    text = r'"\u0060\u0060\u0060["\u0073ecret"]'
+    for pieces in ([text], list(text)):
+        model = ScriptedModel([answer(*pieces)])
+        run = await Agent(id="a", model=model, output_processors=[guard([SECRET])]).stream(
+            "go", structured_output={"schema": None}
+        )
+        assert not [chunk.object async for chunk in run if chunk.type == "object"]
+        assert await run.object == ["######"]
 
 
 async def test_no_partial_object_where_words_were_taken_out() -> None:

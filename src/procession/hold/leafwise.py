@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from .lane import Lane, Rules
 from .leaves import LeafReader, encoded, number_text
 from .piece import Piece
-from .prose import FOUND
+from .prose import FOUND, VEILED
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -118,6 +118,9 @@ class Leafwise:
         yield from self._text(root, root.rest, text, written, raw=True)
 
     def _json(self, root: Root, stage: str, written: Written) -> Rewriting:
+        if stage == VEILED:
+            self.unsure.add(root.id)
+            return
         yield from self._prose_ends(root, written)
         if stage == FOUND or root.stage == FOUND:
             root.stage = stage

@@ -16,13 +16,16 @@ from .leaves import Event, LeafReader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["ENDED", "FOUND", "ProseReader"]
+__all__ = ["ENDED", "FOUND", "VEILED", "ProseReader"]
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _WORDS = re.compile(r"[^`\[{]+")
 _OPENERS = frozenset("[{")
-FOUND, LOOSE, ENDED = "found", "loose", "ended"
-"""What becomes of JSON: it begins where it is looked for, or elsewhere, or it has ended well."""
+FOUND, LOOSE, ENDED, VEILED = "found", "loose", "ended", "veiled"
+"""What becomes of JSON: it begins where it is looked for, or elsewhere, or it has ended well.
+
+Or, where it stands elsewhere, an escape in it was a backtick: written anew, that may open a fence.
+"""
 FENCE = 3
 """Backticks in a row that open a code fence."""
 
@@ -141,6 +144,8 @@ class ProseReader:
         while at < len(piece) and self._json is reader:
             at, more = self._read(reader, piece, at)
             events += more
+            if self._is_loose and any(kind == "text" and "`" in said for kind, said in more):
+                events.append(Event("json", VEILED))
         return at, events
 
     def _read(self, reader: LeafReader, text: str, at: int) -> tuple[int, list[Event]]:
