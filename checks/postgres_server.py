@@ -29,28 +29,29 @@ class Server:
 
     def __init__(self, made: Any) -> None:
         self._made = made
-        self._guard = self._guarded()
+        self._guard: subprocess.Popen[bytes] | None = None
         self.url: str = made.get_uri()
         """The URL of a database, which stays the same when the server is started again."""
+        self.start()
 
-    def _guarded(self) -> subprocess.Popen[bytes]:
-        command = ["sh", "-c", _GUARD, str(self._made.get_pid())]
-        return subprocess.Popen(command, stdin=subprocess.PIPE)
+    def start(self) -> None:
+        """Let it run, on the data that there are. Twice is once."""
+        if self._guard is None:
+            self._made.ensure_postgres_running()
+            command = ["sh", "-c", _GUARD, str(self._made.get_pid())]
+            self._guard = subprocess.Popen(command, stdin=subprocess.PIPE)
 
     def stop(self) -> None:
         """Stop it in an orderly way: who is connected loses the connection. Twice is once."""
-        self._made.stop()
-        self._guard.communicate()
+        if self._guard is not None:
+            self._made.stop()
+            self.end()
 
     def end(self) -> None:
-        """End it at once, without writing down anything."""
-        self._made.cleanup()
-        self._guard.communicate()
-
-    def start(self) -> None:
-        """Start it again, on the same data."""
-        self._made.ensure_postgres_running()
-        self._guard = self._guarded()
+        """End it at once, without writing down anything. Twice is once."""
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.communicate()
 
 
 @contextmanager
@@ -75,4 +76,5 @@ def postgres_server(*, durable: bool = False) -> Iterator[Server]:
                     connection.execute("SELECT pg_reload_conf()")
             yield server
         finally:
+            made.cleanup()
             server.end()

@@ -5,7 +5,9 @@ stand inside a running loop or outside of any.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ __all__ = ["run_blocking", "stream_blocking"]
 
 T = TypeVar("T")
 
+_PATIENCE = 1.0
+
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
 
@@ -28,8 +32,24 @@ def _own_loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None or _loop.is_closed():
             _loop = asyncio.new_event_loop()
+            atexit.register(_wind_up, _loop)
             threading.Thread(target=_loop.run_forever, name="procession", daemon=True).start()
         return _loop
+
+
+def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
+    """When the program ends: end what still works on the loop, such as a pool of connections."""
+    with suppress(Exception):
+        asyncio.run_coroutine_threadsafe(_cancel_the_rest(), loop).result(2 * _PATIENCE)
+        loop.call_soon_threadsafe(loop.stop)
+
+
+async def _cancel_the_rest() -> None:
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=_PATIENCE)
 
 
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:

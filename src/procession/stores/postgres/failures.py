@@ -51,6 +51,13 @@ class Failures:
         """The `StoreError` for an error of psycopg."""
         return StoreError(f"PostgreSQL: {self._meaning(error)}. Nothing of this was written")
 
+    def unsure(self, error: psycopg.Error) -> StoreError:
+        """The `StoreError` for a transaction of which nobody knows whether it was committed."""
+        return StoreError(
+            f"PostgreSQL: {self._meaning(error)}. The connection was lost while this was being "
+            f"committed: it was written, or nothing of it. What was to be saved can be saved again"
+        )
+
     def _meaning(self, error: psycopg.Error) -> str:
         if isinstance(error, PoolClosed):
             return "the store has been closed meanwhile"

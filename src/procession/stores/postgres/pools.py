@@ -87,6 +87,8 @@ class Pools:
                 min_size=least,
                 max_size=most,
                 timeout=timeout,
+                # Else it waits ever longer between attempts, also when the server is back.
+                reconnect_timeout=timeout,
                 kwargs={"autocommit": True},
                 check=AsyncConnectionPool.check_connection,
                 open=False,

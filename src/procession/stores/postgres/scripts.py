@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
-from .driver import errors
+from .driver import errors, psycopg
 from .driving import drive
 from .wording import DIALECT
 
@@ -49,8 +49,17 @@ class Scripts:
                 await asyncio.sleep(0.01 * 2**attempt)
 
     async def _attempt(self, script: Callable[[], Script[T]]) -> T:
-        async with self._pools.borrowed() as connection, connection.transaction():
-            return await drive(script, connection, self._worded)
+        async with self._pools.borrowed() as connection:
+            done = False
+            try:
+                async with connection.transaction():
+                    made = await drive(script, connection, self._worded)
+                    done = True
+            except psycopg.Error as error:
+                if done and connection.broken:  # nobody has heard what became of it
+                    raise self._failures.unsure(error) from None
+                raise
+            return made
 
     async def read(self, script: Callable[[], Script[T]], *, single: bool = False) -> T:
         """Run it on one state of the database; that takes more for several statements."""

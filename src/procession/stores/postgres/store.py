@@ -50,6 +50,8 @@ class PostgresStore(ByDomain, TakesOptions):
         least = count("PostgresStore", "min_size", min_size, least=0)
         most = count("PostgresStore", "max_size", max_size, least=max(1, least))
         waiting = seconds("PostgresStore", "timeout", timeout)
+        if not waiting:
+            raise OptionError("PostgresStore: timeout must be more than 0 seconds")
         failures = Failures(str(self._place.get("password") or ""), waiting)
         wording = Wording(schema)
         self._search_path = wording.search_path
