@@ -3,6 +3,7 @@
     ProcessionError
     ├── ConfigurationError        an agent, model or tool that cannot work: fix the set-up
     │   ├── OptionError           an option that cannot be used; an InputError, too
+    │   ├── KindError             something of a kind that cannot stand there; a TypeError, too
     │   ├── MissingKeyError       a provider's key is not in the environment
     │   ├── UnknownModelError     a model id that nothing in the registry answers to
     │   └── ModelFetchError       the embedded model could not be fetched
@@ -32,6 +33,7 @@ __all__ = [
     "APICallError",
     "ConfigurationError",
     "InputError",
+    "KindError",
     "MissingKeyError",
     "ModelError",
     "ModelFetchError",
@@ -53,6 +55,10 @@ class ProcessionError(Exception):
 
 class ConfigurationError(ProcessionError):
     """An agent, model, tool or list of processors that cannot work as it is set up."""
+
+
+class KindError(ConfigurationError, TypeError):
+    """Something of a kind that cannot stand where it was put (W-007, W-021)."""
 
 
 class MissingKeyError(ConfigurationError):

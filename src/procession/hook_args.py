@@ -127,6 +127,8 @@ class HookArgs(Generic[M]):
     (B-021)."""
     max_retries: int = 0
     """The engine's: how often a failed call of a model is made again (R-216)."""
+    run: Any = ABSENT
+    """The engine's: the run, for what stands for several processors (`stands_for`)."""
     run_id: str = ABSENT
     """The run's id, as on every chunk."""
     processor_id: str | None = ABSENT

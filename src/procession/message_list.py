@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import logging
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -242,6 +243,52 @@ class MessageList(GrowingMessages):
         changes = self.stored_changes
         made.stored_changes = StoredChanges(dict(changes.replaced), set(changes.deleted))
         return made
+
+    def ids(self) -> Mapping[str, Any]:
+        """The ids of the messages of this moment, as keys."""
+        head = self._sequence.sleeping
+        own = dict.fromkeys(message.id for message in self._sequence.awake())
+        return own if head is None else ChainMap(own, head.run.position)
+
+    def follow(self, twin: MessageList, known: Mapping[str, Any]) -> bool:
+        """Become what a twin has become; whether that changed anything.
+
+        `known` is what `ids` gave when the twin was made: messages that were added here since stay.
+        Messages that say the same stay the objects they are.
+        """
+        asleep = self._sequence.sleeping and twin._sequence.sleeping
+        theirs = twin._sequence.awake() if asleep else twin.view()
+        kept = {message.id for message in theirs}
+        mine = self._sequence.awake() if asleep else self.view()
+        gone = [m.id for m in mine if m.id in known and m.id not in kept]
+        changed = bool(self._sequence.remove(gone)) if gone else False
+        for message in theirs:
+            changed = self._follow_message(twin, message, known) or changed
+        if self._system.save() != twin._system.save():
+            self._system.restore(twin._system.save())
+            changed = True
+        if self.stored_changes != twin.stored_changes:
+            self.stored_changes, changed = twin.stored_changes, True
+        return changed
+
+    def _follow_message(
+        self, twin: MessageList, message: Message, known: Mapping[str, Any]
+    ) -> bool:
+        source = twin.source_of(message.id) or "input"
+        live = self._sequence.find(message.id)
+        if live is None:
+            if message.id in known:
+                return False  # it was removed here meanwhile
+            self._sequence.place(message, source)
+            return True
+        moved = self._sequence.source_of(message.id) != source
+        if live == message and not moved:
+            return False
+        if live != message:
+            self._sequence.swap(live, message)
+        if moved:
+            self._sequence.move(message.id, source)
+        return True
 
     def says_the_same(self, other: MessageList) -> bool:
         """Whether two lists have equal messages from equal sources, and equal system messages."""

@@ -7,7 +7,7 @@ makes one from functions.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -20,7 +20,7 @@ from typing import (
 
 from msgspec import UNSET, Struct, UnsetType
 
-from .errors import ConfigurationError
+from .errors import ConfigurationError, KindError
 from .hook_args import (
     ABSENT,
     CachedLLMStepChunk,
@@ -294,14 +294,26 @@ class HasRunEnded(_Named, Protocol):
     def run_ended(self, ending: RunEnded, /) -> object: ...
 
 
+class StandsFor(_Named, Protocol):
+    """Is no processor itself, but takes the place of several, as a workflow does (R-024).
+
+    `stands_for(hook)` gives those that are called in its place, in order; `hook` is the name of one
+    of the nine, or `run_ended`. It is asked when a list is compiled.
+    """
+
+    def stands_for(self, hook: str, /) -> Sequence[Any]: ...
+
+
 InputProcessor = (
     HasProcessInput[Any]
     | HasProcessInputStep[Any]
     | HasProcessLLMRequest[Any]
     | HasProcessLLMResponse[Any]
     | HasRunEnded
+    | StandsFor
 )
-"""What may stand in `input_processors`: at least one input hook (R-009), or `run_ended`."""
+"""What may stand in `input_processors`: at least one input hook (R-009), or `run_ended`; or what
+stands for processors."""
 
 OutputProcessor = (
     HasProcessOutputStream[Any]
@@ -309,8 +321,10 @@ OutputProcessor = (
     | HasProcessToolResult[Any]
     | HasProcessOutputResult[Any]
     | HasRunEnded
+    | StandsFor
 )
-"""What may stand in `output_processors`: at least one output hook (R-009), or `run_ended`."""
+"""What may stand in `output_processors`: at least one output hook (R-009), or `run_ended`; or what
+stands for processors."""
 
 ErrorProcessor = HasProcessAPIError[Any]
 """What may stand in `error_processors` (R-009)."""
@@ -412,7 +426,10 @@ def _kind(value: Any) -> str:
 
 
 def check_processors(entries: Any, where: str) -> list[Any]:
-    """The entries as a list; raises `ConfigurationError` for one that is no processor (R-011)."""
+    """The entries as a list; raises `ConfigurationError` for one that is no processor (R-011).
+
+    In `error_processors` nothing stands for others: that is a `KindError` (W-007).
+    """
     if isinstance(entries, str | Mapping) or not isinstance(entries, Iterable):
         raise ConfigurationError(f"{where} must be a list of processors, not {_kind(entries)}")
     found: list[Any] = list(cast("Iterable[Any]", entries))
@@ -420,7 +437,25 @@ def check_processors(entries: Any, where: str) -> list[Any]:
         problem = _why_none(entry)
         if problem is not None:
             raise ConfigurationError(f"{where}[{position}] {problem}")
+        if where == "error_processors" and hasattr(entry, "stands_for"):
+            raise KindError(
+                f"{where}[{position}] ({entry.id!r}) is a {_kind(entry)}: only plain processors "
+                f"can stand there. Put processors with process_api_error into the list themselves"
+            )
     return found
+
+
+def in_place(processors: Iterable[Any], hook: str) -> Iterator[tuple[Any, bool]]:
+    """The processors that are called for `hook`, in order; with each whether another one stands in
+    the list for it.
+    """
+    for entry in processors:
+        standing = getattr(entry, "stands_for", None)
+        if standing is None:
+            yield entry, False
+        else:
+            for inner in standing(hook):
+                yield inner, True
 
 
 def _why_none(entry: Any) -> str | None:
@@ -431,6 +466,8 @@ def _why_none(entry: Any) -> str | None:
     if not isinstance(name, str) or not name:
         return f"({_kind(entry)}) needs an id, a text that is not empty"
     check_names(entry, _NAMES)
+    if callable(getattr(entry, "stands_for", None)):
+        return None
     closer: Any = getattr(entry, "run_ended", None)
     if closer is not None and not (callable(closer) and takes_one(closer)):
         return f"({name!r}) has a run_ended that cannot be called with what it is told of the end"

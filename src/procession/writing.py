@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["may_look_back", "may_write"]
+__all__ = ["may_look_back", "may_use", "may_write"]
 
 _WRITING = frozenset({"writer", "send_signal"})
 _LOOKING_BACK = frozenset({"stream_parts"})
@@ -35,15 +35,16 @@ _METHODS = frozenset({"abort", "handed", "show", "renew", "with_text", "flush_wi
 
 def may_write(hook: Callable[..., Any]) -> bool:
     """Whether a hook could use its writer, or hand its argument to someone who could."""
-    return _may_use(hook, _WRITING)
+    return may_use(hook, _WRITING)
 
 
 def may_look_back(hook: Callable[..., Any]) -> bool:
     """Whether a hook could read `stream_parts`, or hand its argument to someone who could."""
-    return _may_use(hook, _LOOKING_BACK)
+    return may_use(hook, _LOOKING_BACK)
 
 
-def _may_use(hook: Callable[..., Any], names: frozenset[str]) -> bool:
+def may_use(hook: Callable[..., Any], names: frozenset[str]) -> bool:
+    """Whether a function could use one of these attributes of its argument, or hand that on."""
     position = 0
     function: Any = hook
     if isinstance(function, MethodType):

@@ -82,6 +82,8 @@ class Beside:
 
     __slots__ = ("_args", "_free", "_hook", "_items", "_leave", "_left", "_most", "_run")
 
+    is_beside = True
+
     def __init__(
         self,
         run: RunState,

@@ -4,23 +4,78 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..aio import Unnoticed
 from .workers import begin_work, stop
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
     from ..chunks import Chunk
+    from ..hold import Watch
     from ..hook_args import ProcessOutputStreamArgs
     from .run_state import RunState
 
-__all__ = ["Flush", "Hearing"]
+__all__ = ["Flush", "Hearing", "LetsGo", "StandsAtGate"]
+
+
+class LetsGo(Protocol):
+    """What keeps chunks at a post of the gate, and lets go of them."""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is something that the wait for the model is to be interrupted for."""
+        ...
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the time for that has come."""
+        ...
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether hooks are at work beside the stream."""
+        ...
+
+    def __call__(self, args: ProcessOutputStreamArgs[Any], /) -> Any:
+        """Let go of all there is: it is returned, or has left when this is done."""
+        ...
+
+    def when_due(self, args: ProcessOutputStreamArgs[Any], /) -> Any:
+        """Let go of that for which the time has come."""
+        ...
+
+    def cancel(self) -> None:
+        """Forget what is there: another attempt begins, or nothing follows."""
+        ...
+
+
+class StandsAtGate(LetsGo, Protocol):
+    """What a processor brings along that stands for several, each with its own way of keeping
+    chunks back (`stand_at_gate`).
+    """
+
+    watches: Sequence[Watch]
+    """What cuts the text that it is handed, if anything does."""
+
+    async def hook(self, args: ProcessOutputStreamArgs[Any], /) -> Any:
+        """In the place of a hook."""
+        ...
+
+    def posts_for_objects(self) -> list[Any]:
+        """The posts within whose hooks are called with the leaves of objects."""
+        ...
+
+    async def stop(self) -> None:
+        """Nothing is at work beside the stream any more when this returns."""
+        ...
 
 
 class Flush:
     """A processor's `flush`, and the time at which it is due."""
+
+    is_beside = False
 
     __slots__ = ("_function", "_timer", "_wake", "is_due")
 

@@ -11,7 +11,7 @@ import inspect
 import logging
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ..chunks import Chunk, payload_from_json
 from ..errors import ProcessorError
@@ -20,7 +20,7 @@ from ..policy import Aside, GuardedFlush, guarded_hook
 from ..processor import ProcessOutputStreamArgs
 from ..verdicts import verdict_in
 from .beside import Beside, Place, concurrency_of
-from .flushing import Flush
+from .flushing import Flush, LetsGo, StandsAtGate
 from .mending import mend_edited, mend_returned
 from .pipeline import failed
 from .stream_parts import StreamParts, frozen_chunk
@@ -66,6 +66,7 @@ class Post:
         "flush",
         "held",
         "hook",
+        "inner",
         "is_async",
         "link",
         "position",
@@ -92,8 +93,10 @@ class Post:
         """The types of the chunks that it let no one see."""
         self.held: Held | Aside | None = None
         """What stands before a hook with watches."""
-        self.flush: Flush | Beside | None = None
+        self.flush: LetsGo | None = None
         """What lets go of what the hook keeps on its own, or is still at work on."""
+        self.inner: StandsAtGate | None = None
+        """What stands there for several, with posts of their own."""
 
     async def outcome(self, returned: Any) -> Any:
         """What the hook has come to; raises a verdict that it gave on the way."""
@@ -154,7 +157,7 @@ class Gate:
         """Whether `ask` can be of use."""
         self._keeps_parts = any(link.looks_back for link in chain)
         self._stopped: tuple[Post, Any] | None = None
-        self.flushes: list[Flush | Beside] = []
+        self.flushes: list[LetsGo] = []
         """What lets go of what hooks keep on their own."""
         self.for_object = False
         """Whether the attempt that begins is to answer with an object."""
@@ -202,6 +205,17 @@ class Gate:
     def _equip(self, post: Post) -> None:
         """Hold back what the hook looks for; ask for what it holds back itself."""
         link, run = post.link, self._run
+        stand: Any = getattr(link.processor, "stand_at_gate", None)
+        if stand is not None:
+            standing: StandsAtGate = stand(run, post.args, post.position)
+            post.hook = post.track.watch(standing.hook, True) if post.track else standing.hook
+            if standing.watches:
+                post.held = Held(post.hook, standing.watches, ("text", "reasoning"), awaits=True)
+                post.hook = post.held.hook
+            post.flush = post.inner = standing
+            self.flushes.append(standing)
+            self.holds = True
+            return
         observed = link.guard is not None and link.guard.policy.observe
         watches, lanes = link.sought()
         if watches:
@@ -229,9 +243,19 @@ class Gate:
             self.flushes.append(post.flush)
         self.holds = self.holds or bool(watches) or flush is not None
 
+    def first(self) -> Post:
+        """The first post, of a gate that is not open."""
+        return self._posts[0]
+
     def posts_for_objects(self) -> list[Post]:
         """Those whose hooks are called with the leaves of objects."""
-        return [p for p in self._posts if p.held is not None and p.held.sees_objects]
+        found: list[Post] = []
+        for post in self._posts:
+            if post.inner is not None:
+                found.extend(post.inner.posts_for_objects())
+            elif post.held is not None and post.held.sees_objects:
+                found.append(post)
+        return found
 
     def _set_beside(self, post: Post, most: int) -> None:
         """Have the hook called for so many pieces at a time."""
@@ -399,7 +423,8 @@ class Gate:
             await self.turns.free(post.position)
             await self._run.deliver_written(made, post.position)
         for behind in self._posts[post.position + 1 :] if self.flushes else ():
-            if isinstance(behind.flush, Beside):  # what it looks at was said before
+            # What it looks at was said before.
+            if behind.flush is not None and behind.flush.is_beside:
                 await self._release(behind, behind.flush)
         args.verdict = verdict
 
@@ -539,8 +564,8 @@ class Gate:
     async def stop(self) -> None:
         """What hooks are at work on beside the stream leaves no more; returns when it has ended."""
         for flush in self.flushes:
-            if isinstance(flush, Beside):
-                await flush.stop()
+            if flush.is_beside:
+                await cast("Any", flush).stop()
 
     # ── one at a time ──────────────────────────────────────────────────────────────────────────
 

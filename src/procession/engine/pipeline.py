@@ -29,6 +29,7 @@ from ..processor import (
     HookArgs,
     ProcessorViolation,
     check_processors,
+    in_place,
     watches_of,
 )
 from ..spans import Span
@@ -60,6 +61,7 @@ class Link:
         "guard",
         "hook",
         "is_async",
+        "is_within",
         "looks_back",
         "may_write",
         "name",
@@ -68,10 +70,12 @@ class Link:
         "processor_id",
     )
 
-    def __init__(self, processor: Any, name: str) -> None:
+    def __init__(self, processor: Any, name: str, *, is_within: bool = False) -> None:
         self.processor = processor
         self.processor_id: str = processor.id
         self.name = name
+        self.is_within = is_within
+        """Whether another one stands in the list for it: not all hooks are called then (W-041)."""
         self.hook: Callable[[Any], Any] = getattr(processor, name)
         check_hook(self.processor_id, name, self.hook)
         self.is_async = inspect.iscoroutinefunction(self.hook)
@@ -145,7 +149,11 @@ class Chain(tuple[Link, ...]):
     @classmethod
     def of(cls, processors: Iterable[Any], name: str) -> Chain:
         """The processors that have the hook `name`."""
-        chain = cls(Link(p, name) for p in processors if callable(getattr(p, name, None)))
+        chain = cls(
+            Link(processor, name, is_within=is_within)
+            for processor, is_within in in_place(processors, name)
+            if callable(getattr(processor, name, None))
+        )
         chain.writes = any(link.may_write for link in chain)
         return chain
 
@@ -197,19 +205,14 @@ class Pipeline:
         outs = check_processors(output_processors, "output_processors")
         errors = check_processors(error_processors, "error_processors")
         for (where, names), processors in zip(_LISTS.items(), (ins, outs, errors), strict=True):
-            at_work: set[int] = set()
             for name in names:
-                chain = Chain.of(processors, name)
-                setattr(self, name, chain)
-                at_work.update(id(link.processor) for link in chain)
-            for entry in processors:
-                if id(entry) not in at_work and getattr(entry, "run_ended", None) is None:
-                    _tell_misplaced(entry.id, type(entry).__name__, where)
+                setattr(self, name, Chain.of(processors, name))
+            self._warn_misplaced(processors, where)
         for processors in (ins, outs, errors):
             for index, entry in enumerate(processors):
                 with suppress(AttributeError):  # it may be frozen: the index is a courtesy
                     entry.processor_index = index
-        told = {id(entry): entry for entry in (*outs, *ins, *errors)}
+        told = {id(entry): entry for entry, _ in in_place((*outs, *ins, *errors), "run_ended")}
         self.closers = tuple(
             entry for entry in told.values() if getattr(entry, "run_ended", None) is not None
         )
@@ -221,6 +224,13 @@ class Pipeline:
         self.lets_writers_out = any(may_write(link.hook) for link in links)
         """Whether some hook could write, even long after it has returned."""
         self.is_empty = not (ins or outs or errors)
+
+    def _warn_misplaced(self, processors: list[Any], where: str) -> None:
+        at_work = {id(link.processor) for name in _LISTS[where] for link in getattr(self, name)}
+        for entry in processors:
+            called = {id(each) for name in _LISTS[where] for each, _ in in_place([entry], name)}
+            if called.isdisjoint(at_work) and getattr(entry, "run_ended", None) is None:
+                _tell_misplaced(entry.id, type(entry).__name__, where)
 
     def joined(self, link: Link) -> Pipeline:
         """A copy with one more processor, last in the chain of its hook."""

@@ -249,6 +249,7 @@ class RunState:
         args.max_retries = self.max_retries
         args.request_context = self.request_context
         args.abort_signal = self.abort_signal
+        args.run = self
         args.run_id = self.run_id
         if writer is None:
             writer = self._writer
@@ -264,6 +265,8 @@ class RunState:
         args.state = self.states[name]
         args.shown = args.show()
         args.verdict = None
+        if link.name == "process_input_step":
+            cast("Any", args).llm_request_stage = not link.is_within
 
     def current_model(self) -> LanguageModel | None:
         """The model that the agent would ask now; raises what resolving it raises."""

@@ -38,6 +38,11 @@ class Arguments:
         self._written: Written | None = None
         """What is being written, while the hook is called with leaves."""
 
+    @property
+    def holds(self) -> bool:
+        """Whether a call is under way, of which something may be held back."""
+        return bool(self._calls)
+
     def clear(self) -> None:
         """Forget what is held back."""
         self._calls.clear()

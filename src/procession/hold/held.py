@@ -121,6 +121,21 @@ class Held:
             self._arguments.clear()
         self._said = [entry for entry in self._said if entry[0] < step]
 
+    def kept(self) -> dict[tuple[str, str], int] | None:
+        """How many characters are held back of each lane, by the type of its chunks and its id;
+        `None` where something else is.
+        """
+        if self._arguments is not None and self._arguments.holds:
+            return None
+        if self._answer is not None or (self._rules.waits_for_end and self._lanes):
+            return None
+        found: dict[tuple[str, str], int] = {}
+        for kind, lanes in self._open.items():
+            for id, lane in lanes.items():
+                if not lane.is_empty:
+                    found[kind, id] = lane.size
+        return found
+
     # ── calling the hook ───────────────────────────────────────────────────────────────────────
 
     def _plain(self, args: Args) -> Any:

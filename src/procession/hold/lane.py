@@ -51,7 +51,8 @@ class Rules:
         self.takes_apart = not self.whole and not all(hasattr(w, "is_whole") for w in watches)
         """Whether something is looked for in JSON by its leaves; what judges portions of a text
         gets it as it is."""
-        self.splits = _methods(watches, "split") if "sentence" in names and not self.whole else []
+        splits = not names.isdisjoint({"sentence", "word"}) and not self.whole
+        self.splits = _methods(watches, "split") if splits else []
         self.stirs = _methods(watches, "stirs")
         idle = _methods(watches, "idle")
         self.idle: Callable[[str, str], bool] | None = idle[0] if "sentence" in names else None
@@ -133,6 +134,11 @@ class Lane:
     def is_empty(self) -> bool:
         """Whether nothing is held back."""
         return not (self.held or self._late)
+
+    @property
+    def size(self) -> int:
+        """How many characters are held back."""
+        return len(self.held) + self._late_size
 
     def take(self, text: str) -> str:
         """Take in what has come; returns what leaves, which `leave` is to be told."""

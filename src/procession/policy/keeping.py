@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..message_list import MessageList, SavedList
     from ..messages import Message
 
-__all__ = ["KeptArguments", "KeptMessages", "watch"]
+__all__ = ["KeptArguments", "KeptMessages", "put_data", "watch"]
 
 _NOT_OURS = frozenset({"state", "shown", "listed", "system_listed", "part", "prompt", "show"})
 _SHALLOW = frozenset({"steps", "made_steps", "tools"})
@@ -63,15 +63,15 @@ class KeptMessages:
         messages.put_back(saved, _was_sent)
         marks.restore()
         if running is not None and written:
-            _put_data(messages, running, written)
+            put_data(messages, running, written)
 
 
 def _was_sent(message: Message) -> bool:
     return message.role == "signal"
 
 
-def _put_data(messages: MessageList, running: Message, written: list[DataPart]) -> None:
-    """What has been delivered is stored (R-200)."""
+def put_data(messages: MessageList, running: Message, written: list[DataPart]) -> None:
+    """Put data parts into the running answer: what has been delivered is stored (R-200)."""
     if messages.find(running.id) is None:
         running.content.parts[:] = []
         messages.adopt_response(running)
