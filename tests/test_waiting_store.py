@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -159,10 +160,75 @@ async def test_a_state_that_is_more_than_json_begins_anew(caplog: pytest.LogCapt
     assert (await agent.approve_tool_call_generate(waiting.run_id)).status == "success"
 
 
+@pytest.mark.parametrize("odd", [math.inf, float("nan"), (1,), "itself"], ids=repr)
+async def test_a_state_that_json_would_change_begins_anew(
+    odd: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Infinity would come back as nothing at all; what contains itself has no JSON form."""
+    if odd == "itself":
+        odd = [1]
+        odd.append(odd)
+    seen = list[Any]()
+
+    def keep(args: Any) -> Any:
+        seen.append("odd" in args.state)
+        args.state.setdefault("odd", odd)
+        return args.part
+
+    store = InMemoryStore()
+    hook = processor(id="odd", process_output_stream=keep)
+    agents = [
+        payer(model, output_processors=[hook], waiting_calls=room(store))
+        for model in (paying(5), ScriptedModel(["Done."]))
+    ]
+    waiting = await agents[0].generate("Pay")
+    assert "the state of processor 'odd' is more than JSON data" in caplog.text
+    seen.clear()
+    result = await agents[1].approve_tool_call_generate(waiting.run_id)
+    assert (result.status, seen[0]) == ("success", False)
+
+
+@pytest.mark.parametrize("names", [("pay",), {"pay"}, ["pay"]], ids=repr)
+async def test_whatever_lists_the_active_tools_still_does(names: Any) -> None:
+    """G-I: a tuple is as good as a list. Left out, it would open every tool to the model."""
+    store = InMemoryStore()
+    settings: Any = {"stop_sequences": ("END",)}
+    waiting = await payer(paying(5), waiting_calls=room(store)).generate(
+        "Pay", active_tools=names, model_settings=settings
+    )
+    there = ScriptedModel([answer(tool_calls=[tool_call("look")]), "Done."])
+    await payer(there, waiting_calls=room(store)).approve_tool_call_generate(waiting.run_id)
+    assert [call.tool_names for call in there.calls] == [["pay"], ["pay"]]
+    assert there.calls[0].settings == {"stop_sequences": ["END"]}
+
+
+async def test_a_form_that_is_not_whole_is_refused_and_stays() -> None:
+    """Whatever is missing of it, or of another kind: nothing is run, and nothing is lost."""
+    store = InMemoryStore()
+    shelf = store.get_store("workflows")
+    waiting = await payer(paying(5), waiting_calls=room(store)).generate("Pay")
+    whole = await shelf.get("waiting-run", waiting.run_id)
+    assert whole is not None
+    cut = [{k: v for k, v in whole.items() if k != name} for name in whole]
+    odd = [{**whole, name: 5} for name in ("run", "messages", "steps", "step", "until")]
+    for form in [*cut, *odd]:
+        await shelf.put("waiting-run", waiting.run_id, form)
+        agent = payer(ScriptedModel(["Done."]), waiting_calls=room(store))
+        with pytest.raises(InputError):
+            await agent.approve_tool_call(waiting.run_id, "c0")
+        assert await shelf.get("waiting-run", waiting.run_id) == form
+    await shelf.put("waiting-run", waiting.run_id, {**whole, "step": {}})
+    with pytest.raises(InputError, match="is damaged"):
+        await room(store).of(waiting.run_id)
+    assert not PAID
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [
         ({"output_processors": []}, "output_processors"),
+        ({"provider_options": {"acme": {"odd": object()}}}, "provider_options"),
+        ({"model_settings": {"temperature": math.nan}}, "model_settings"),
         ({"require_tool_approval": lambda info: True}, "require_tool_approval"),
         ({"stop_when": lambda steps: False}, "stop_when"),
         ({"prepare_step": lambda args: None}, "prepare_step"),

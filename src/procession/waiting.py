@@ -7,6 +7,7 @@ limited number, until each waiting call has met its fate.
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
@@ -15,13 +16,13 @@ import msgspec
 from msgspec import Struct
 
 from .chunks import Chunk
-from .errors import ConfigurationError, InputError, ToolError
+from .errors import ConfigurationError, InputError, ProcessionError, ToolError
 from .ids import new_id
 from .records import clean_json, clean_text, format_time, own, parse_time
 from .schema import check_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from .store import Store, WorkflowStore
 
@@ -149,7 +150,8 @@ class WaitingCalls:
         """The chunks that tell of a run's waiting calls; empty when it does not wait."""
         if self._shelf is not None:
             form = await self._shelf.get(KIND, run_id)
-            return _told(form) if form is not None else []
+            with _whole(run_id):
+                return _told(form) if form is not None else []
         self._expire()
         kept = self._kept.get(run_id)
         return [frozen(waiting.chunk) for waiting in kept.step.waiting.values()] if kept else []
@@ -230,11 +232,12 @@ class WaitingCalls:
         form = await shelf.get(KIND, run_id)
         if form is None or form.get("agentId") != owner.id:
             return None
-        if kept is None or kept.form is None or kept.form["token"] != form["token"]:
-            kept = read(form)
-            kept.form = form
-            left = (parse_time(form["until"]) - datetime.now(UTC)).total_seconds()
-            kept.until = time.monotonic() + left
+        if kept is None or kept.form is None or kept.form["token"] != form.get("token"):
+            with _whole(run_id):
+                kept = read(form)
+                kept.form = {**form, "token": str(form["token"])}
+                left = (parse_time(form["until"]) - datetime.now(UTC)).total_seconds()
+                kept.until = time.monotonic() + left
         return kept
 
     async def take(self, kept: Kept) -> None:
@@ -255,6 +258,20 @@ class WaitingCalls:
         now = time.monotonic()
         for run_id in [id for id, kept in self._kept.items() if kept.until <= now]:
             del self._kept[run_id]
+
+
+@contextmanager
+def _whole(run_id: str) -> Generator[None]:
+    """Reading what a store has of a run; raises `InputError` where that is not all there."""
+    try:
+        yield
+    except ProcessionError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
+        raise InputError(
+            f"what the store keeps of run {run_id!r} is damaged, so it cannot be continued: "
+            f"forget it, and ask the agent again"
+        ) from None
 
 
 def _nothing_waits(run_id: str) -> InputError:

@@ -8,6 +8,8 @@ would go on unguarded or otherwise than it began, so whoever goes on must bring 
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Mapping
+from math import isfinite
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -17,7 +19,7 @@ from ..conversation.marks import Marked
 from ..errors import InputError
 from ..message_list import MessageList
 from ..messages import ReasoningPart, TextPart, ToolInvocationPart, part_from_json
-from ..records import parse_time, plain
+from ..records import MAX_DEPTH, parse_time, plain
 from ..request_context import MASTRA_AUTH_TOKEN_KEY, RequestContext
 from ..results import ResponseInfo, StepResult, Tripwire
 from ..waiting import Kept, Waiting
@@ -27,7 +29,7 @@ from .run_state import RunState
 from .step import Step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ..messages import Part
 
@@ -53,8 +55,8 @@ _OPTIONS = frozenset(
         "tool_choice",
     }
 )
-_GUARDS = ("require_tool_approval", "stop_when", "structured_output", "prepare_step")
-"""Options that shape the rest of the run; as functions or types they cannot be written down."""
+_GUARDS = ("stop_when", "prepare_step")
+"""Options that shape the rest of the run, and are functions: they cannot be written down."""
 _COUNTS = ("step_number", "retry_count", "api_retry_count", "own_retries", "forbids_retries")
 _PLAIN = (*_COUNTS, "message_id", "run_id", "warnings", "saved_system")
 
@@ -64,6 +66,7 @@ def kept_form(run: RunState, kept: Kept) -> dict[str, Any]:
     accepted = {id(result) for result in run.steps}
     numbers = {id(result): number for number, result in enumerate(run.all_steps)}
     step: Step = kept.step
+    options = {name: _listed(value) for name, value in run.options.items() if name in _OPTIONS}
     form = {
         "version": VERSION,
         "agentId": run.agent_id,
@@ -75,8 +78,8 @@ def kept_form(run: RunState, kept: Kept) -> dict[str, Any]:
         "messages": run.message_list.serialize(),
         "requestContext": _context_form(run.request_context),
         "states": dict(_states(run)),
-        "options": {k: v for k, v in run.options.items() if k in _OPTIONS and _is_json(v)},
-        "missing": _missing(run.options),
+        "options": {name: value for name, value in options.items() if _is_json(value)},
+        "missing": _missing(run.options, options),
         "steps": [
             {**result.to_json(), "accepted": id(result) in accepted}
             for result in kept.carried["all_steps"]
@@ -111,18 +114,36 @@ def _states(run: RunState) -> Iterable[tuple[str, Any]]:
             )
 
 
-def _is_json(value: Any) -> bool:
-    if isinstance(value, dict):
+def _listed(value: Any, levels: int = MAX_DEPTH) -> Any:
+    """An option as JSON has it, which knows one kind of list and one of mapping."""
+    if not levels or isinstance(value, str | bytes):
+        return value
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[Any, Any]", value).items()
+        return {key: _listed(item, levels - 1) for key, item in pairs}
+    if isinstance(value, Collection):
+        return [_listed(item, levels - 1) for item in cast("Collection[Any]", value)]
+    return value
+
+
+def _is_json(value: Any, levels: int = MAX_DEPTH) -> bool:
+    """Whether JSON gives a value back as it is; what contains itself has no end."""
+    if isinstance(value, dict | list):
+        if not levels:
+            return False
+        if isinstance(value, list):
+            return all(_is_json(item, levels - 1) for item in cast("list[Any]", value))
         pairs = cast("dict[Any, Any]", value).items()
-        return all(isinstance(key, str) and _is_json(item) for key, item in pairs)
-    if isinstance(value, list):
-        return all(map(_is_json, cast("list[Any]", value)))
-    return value is None or isinstance(value, str | int | float | bool)
+        return all(isinstance(key, str) and _is_json(item, levels - 1) for key, item in pairs)
+    if isinstance(value, float):
+        return isfinite(value)
+    return value is None or isinstance(value, str | int)
 
 
-def _missing(options: Mapping[str, Any]) -> list[str]:
+def _missing(options: Mapping[str, Any], listed: Mapping[str, Any]) -> list[str]:
     """The options that cannot be written down and must not be left out."""
-    lost = [name for name in _GUARDS if not _is_json(options.get(name))]
+    lost = [name for name in _GUARDS if options.get(name) is not None]
+    lost += [name for name, value in listed.items() if not _is_json(value)]
     return [*options.get("own_lists", ()), *lost]
 
 
