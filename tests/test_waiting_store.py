@@ -210,7 +210,7 @@ async def test_a_form_that_is_not_whole_is_refused_and_stays() -> None:
     whole = await shelf.get("waiting-run", waiting.run_id)
     assert whole is not None
     cut = [{k: v for k, v in whole.items() if k != name} for name in whole]
-    odd = [{**whole, name: 5} for name in ("run", "messages", "steps", "step", "until")]
+    odd = [{**whole, name: 5} for name in ("run", "messages", "steps", "step")]
     for form in [*cut, *odd]:
         await shelf.put("waiting-run", waiting.run_id, form)
         agent = payer(ScriptedModel(["Done."]), waiting_calls=room(store))
