@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from .chunks import Chunk
     from .extension import Extension
+    from .host import Host
     from .options import OtherOptions
     from .output import FullOutput, Obj
     from .processor import ErrorProcessor, InputProcessor, OutputProcessor
@@ -97,9 +98,13 @@ class Agent:
         self.memory = memory
         check_option("observer", observer)
         self.observer = observer
+        self.app: Host | None = None
+        """The app that it is registered on; see `procession.App`."""
+        self._own_room = waiting_calls is not None
         if waiting_calls is None:
             kept: WaitingCalls | None = getattr(memory, "waiting_calls", None)
             waiting_calls = WaitingCalls() if kept is None else kept
+            self._own_room = kept is not None
         self.waiting_calls = waiting_calls
         """The tool calls of this agent's runs that wait for approval or for data."""
         self.models = ResolvedModels(model)
@@ -118,6 +123,28 @@ class Agent:
         if extended or any(callable(entries) for entries in lists):
             return None
         return Pipeline(*lists)
+
+    @property
+    def listener(self) -> Observer | None:
+        """Who hears of its runs: its own observer, or that of the app."""
+        if self.observer is not None or self.app is None:
+            return self.observer
+        return self.app.observer
+
+    def register_app(self, app: Host) -> None:
+        """Belong to an app; the last one that it was registered on is the one.
+
+        Runs that wait are kept in the app's store from now on, unless they have a place already, or
+        wait here already.
+        """
+        self.app = app
+        app.attach(self.models)
+        if self._own_room or len(self.waiting_calls):
+            return
+        try:
+            self.waiting_calls = WaitingCalls(store=app.store)
+        except ConfigurationError:  # a store that keeps no runs
+            self.waiting_calls = WaitingCalls()
 
     def stream(
         self,

@@ -12,6 +12,7 @@ from msgspec import UNSET, structs
 from .chunks import Chunk, ModelStartPayload
 from .engine.misfits import as_exception, read_problem
 from .errors import ConfigurationError, ModelError
+from .lifetime import close_all
 from .retrying import LONGEST_PAUSE, Retries
 
 if TYPE_CHECKING:
@@ -69,6 +70,10 @@ class FallbackModel:
 
     def __repr__(self) -> str:
         return f"FallbackModel({', '.join(_name(entry.model) for entry in self.entries)})"
+
+    async def aclose(self) -> None:
+        """Close what its models have open in the running event loop."""
+        await close_all(entry.model for entry in self.entries)
 
     @property
     def provider(self) -> str:

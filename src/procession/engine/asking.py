@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec import structs
 
 from ..errors import ConfigurationError, ModelError
+from ..lifetime import close_all
 from ..model import LanguageModel, ModelConfig, ModelRequest, resolve_model
 from ..retrying import Retries
 from .misfits import read_problem
@@ -49,7 +50,7 @@ class ResolvedModels:
     and calls name, by what they say. Model objects are theirs to keep.
     """
 
-    __slots__ = ("_known", "_own", "_own_model")
+    __slots__ = ("__weakref__", "_known", "_own", "_own_model")
 
     MOST = 32
 
@@ -74,6 +75,13 @@ class ResolvedModels:
                 del self._known[next(iter(self._known))]
             self._known[key] = found
         return found
+
+    async def aclose(self) -> None:
+        """Close what these models have open in the running event loop; they open it again.
+
+        A model object that was given as it is counts among them.
+        """
+        await close_all([*self._known.values(), self._own_model or self._own])
 
 
 def _key_of(spec: Any) -> Any:

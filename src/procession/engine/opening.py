@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
-from ..errors import ConfigurationError, InputError, TripWire
-from ..extension import Around, Opening, check_extensions, joined
+from ..errors import InputError, TripWire
+from ..extension import Opening
 from ..ids import new_id
 from ..message_list import MessageList
 from ..options import (
     CALLBACKS,
-    ID,
     ContinueOptions,
     RequestScope,
     check_options,
     count,
-    is_id,
 )
-from ..processor import ProcessInputArgs, check_processors, processor
+from ..processor import ProcessInputArgs, processor
 from ..request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY, RequestContext
 from ..run import Run
 from ..tools import tool_map
 from ..waiting import fingerprint
+from .assembling import (
+    LISTS,
+    arounds_of,
+    combined,
+    extensions_of,
+    identity,
+    own_lists,
+    resolved,
+)
 from .choices import chosen_by_hooks, step_args
 from .closing import blocked_in_input, settle
 from .compiled import compile_lists
@@ -43,7 +49,6 @@ from .waiting_form import kept_from_form
 if TYPE_CHECKING:
     from ..abort_signal import AbortSignal
     from ..agent import Agent
-    from ..extension import Extension
     from ..waiting import Decision, Waiting
     from .step import Step
 
@@ -52,7 +57,6 @@ __all__ = ["continue_run", "open_run"]
 _log = logging.getLogger("procession")
 
 DEFAULT_ERROR_RETRIES = 10
-LISTS = ("input_processors", "output_processors", "error_processors")
 _LISTED = frozenset(LISTS)
 _TAKEN = frozenset(
     {
@@ -74,7 +78,7 @@ _TAKEN = frozenset(
 async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, streaming: bool) -> Run:
     """Start a run; it has gone as far as `process_input` when this returns (R-039, R-040)."""
     check_options(options)
-    context, thread, resource = _identity(options)
+    context, thread, resource = identity(options)
     # A resource alone names no conversation: its id stays in the request context (R-815).
     run = RunState(MessageList(thread, resource if thread else None), context)
     run.owner, run.agent_id = agent, agent.id
@@ -83,7 +87,7 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     run.streaming = streaming
     run.max_retries = agent.max_retries
     run.models = agent.models
-    run.observer = agent.observer
+    run.observer = agent.listener
     run.options = options
     run.waiting_calls = agent.waiting_calls
     run.pipeline = NO_PROCESSORS
@@ -91,7 +95,7 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     run.interruption = Interruption(run.abort_signal)
     try:
         await _model_and_tools(agent, run)
-        run.extensions = await _extensions(agent, run)
+        run.extensions = await extensions_of(agent, RequestScope(run.request_context))
         await _set_up(agent, run, options)
         await _fill(agent, run, given, options)
         if run.abort_signal is not None:
@@ -154,7 +158,7 @@ async def continue_run(
     run.pipeline = NO_PROCESSORS
     run.interruption = Interruption(run.abort_signal)
     try:
-        run.extensions = await _extensions(agent, run)
+        run.extensions = await extensions_of(agent, RequestScope(run.request_context))
         await _set_up(agent, run, run.options)
     except BaseException:
         with suppress(InputError):  # another run has taken its place meanwhile
@@ -194,7 +198,7 @@ def _bring_context(run: RunState, given: Any) -> None:
 
 async def _take_over(agent: Agent, run: RunState) -> None:
     """A run that another process has begun: model, tools and the rest are those of the agent."""
-    run.max_retries, run.models, run.observer = agent.max_retries, agent.models, agent.observer
+    run.max_retries, run.models, run.observer = agent.max_retries, agent.models, agent.listener
     run.waiting_calls = agent.waiting_calls
     _take_options(run, run.options)
     await _model_and_tools(agent, run)
@@ -251,42 +255,6 @@ async def _process_input(run: RunState) -> None:
         pass  # the caller's signal has fired: the loop hears it before anything else
 
 
-def _identity(options: Mapping[str, Any]) -> tuple[RequestContext, str | None, str | None]:
-    """The request context, and the ids of thread and resource (R-809, R-816)."""
-    asked = options.get("request_context")
-    memory: Mapping[str, Any] | None = options.get("memory")
-    if not asked and not memory:
-        return RequestContext(), None, None
-    context = asked if isinstance(asked, RequestContext) else RequestContext(asked)
-    memory = memory or {}
-    thread: Any = memory.get("thread")
-    if isinstance(thread, Mapping):
-        thread = cast("Mapping[str, Any]", thread).get("id")
-    thread = context.get(MASTRA_THREAD_ID_KEY) or thread
-    resource = context.get(MASTRA_RESOURCE_ID_KEY) or memory.get("resource")
-    ids: dict[str, str] = {}
-    for key, name, value in (
-        (MASTRA_THREAD_ID_KEY, "thread", thread),
-        (MASTRA_RESOURCE_ID_KEY, "resource", resource),
-    ):
-        if value and not is_id(value):
-            kind = type(value).__name__
-            raise ConfigurationError(
-                f"the id of the {name}, in memory or request_context, must be {ID}; got {kind}"
-            )
-        if value:
-            ids[key] = value
-    return context.for_run(ids), ids.get(MASTRA_THREAD_ID_KEY), ids.get(MASTRA_RESOURCE_ID_KEY)
-
-
-async def resolved(value: Any, scope: RequestScope) -> Any:
-    """A value, or what a function of the request makes of it."""
-    if inspect.isroutine(value) or (callable(value) and not isinstance(value, type)):
-        if not hasattr(value, "stream"):  # a model object may be callable too
-            value = value(scope)
-    return await value if inspect.isawaitable(value) else value
-
-
 async def _model_and_tools(agent: Agent, run: RunState) -> None:
     """Those of the agent; a function of the request is asked once."""
     run.model, run.model_is_object = agent.fixed_model, agent.fixed_model is not None
@@ -313,29 +281,12 @@ def _take_options(run: RunState, options: Mapping[str, Any]) -> None:
             run.stop_when = [value] if callable(value) else list(value)
 
 
-async def _extensions(agent: Agent, run: RunState) -> Sequence[Extension]:
-    """The agent's extensions, its memory first, which may be a function of the request (M-025)."""
-    memory = agent.memory
-    if memory is None:
-        return agent.extensions
-    if not hasattr(memory, "extend"):
-        memory = await resolved(memory, RequestScope(run.request_context))
-        if memory is None:
-            return agent.extensions
-    return check_extensions((memory, *agent.extensions))
-
-
 async def _pipeline(agent: Agent, run: RunState, options: Mapping[str, Any]) -> Pipeline:
-    """The call's processors, compiled. `None` for a list means that it was not given (R-017)."""
+    """The call's processors, compiled."""
     own = agent.compiled
     if own is not None and _LISTED.isdisjoint(options):
         return own
-    scope = RequestScope(run.request_context)
-    lists: list[list[Any]] = []
-    for kind in LISTS:
-        asked = options.get(kind)
-        entries = await resolved(getattr(agent, kind) if asked is None else asked, scope)
-        lists.append(check_processors(entries, kind))
+    lists = await own_lists(agent, options, RequestScope(run.request_context))
     given = [kind for kind in LISTS if options.get(kind) is not None]
     run.options = {**options, **dict(zip(LISTS, lists, strict=True))}  # should the run wait
     run.options.setdefault("own_lists", given)
@@ -349,29 +300,13 @@ async def _pipeline(agent: Agent, run: RunState, options: Mapping[str, Any]) -> 
         input_processors=inputs,
         output_processors=outputs,
     )
-    around = [await _around(extension, opening) for extension in run.extensions]
-    for added in around:
-        inputs = joined(added.before_input, inputs, added.after_input)
-        outputs = joined(added.before_output, outputs, added.after_output)
-    for added in around:
+    arounds = await arounds_of(run.extensions, opening)
+    for added in arounds:
         if added.tools:
             run.tools = {**added.tools, **run.tools}
-    automatic = [entry for added in around for entry in added.error]
-    lists = [inputs, outputs, joined((), errors, automatic)]
     steady = not given and not any(callable(getattr(agent, kind)) for kind in LISTS)
     compiled = agent.pipelines.of if steady else compile_lists
-    return compiled(*lists, own_errors=bool(errors))
-
-
-async def _around(extension: Any, opening: Opening) -> Around:
-    added = extension.extend(opening)
-    added = await added if inspect.isawaitable(added) else added
-    if isinstance(added, Around):
-        return added
-    raise ConfigurationError(
-        f"extension {type(extension).__name__}: extend() must give an Around, "
-        f"not {type(added).__name__}"
-    )
+    return compiled(*combined(lists, arounds), own_errors=bool(errors))
 
 
 def _set_budget(agent: Agent, run: RunState, options: Mapping[str, Any]) -> None:

@@ -14,6 +14,8 @@ from .option_checks import callback
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from ..host import Host
+
 __all__ = ["BuiltIn"]
 
 _log = logging.getLogger("procession")
@@ -41,6 +43,11 @@ class BuiltIn(TakesOptions, Processor[Any]):
         self.on_violation = callback(type(self).__name__, "on_violation", on_violation)
         self.policy = policy
         policy_of(self)
+
+    def register_app(self, app: Host) -> None:
+        """What it has open - models that it asks, a cache - is closed with the app."""
+        for held in vars(self).values():
+            app.attach(held)
 
     def report(self, message: str, detail: dict[str, Any]) -> Awaitable[None] | None:
         """Tell `on_violation` of something found that does not end the run (B-005, B-006).

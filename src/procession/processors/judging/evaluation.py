@@ -101,6 +101,10 @@ class LanguageEvaluationModel(TakesOptions):
         self._injects = flag(owner, "json_prompt_injection", json_prompt_injection)
         self._models = ResolvedModels(model)
 
+    async def aclose(self) -> None:
+        """Close what its model has open in the running event loop."""
+        await self._models.aclose()
+
     @property
     def language_model(self) -> LanguageModel:
         """The model that is asked; raises what resolving it raises."""

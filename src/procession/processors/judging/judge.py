@@ -106,6 +106,10 @@ class Judge:
             args.abort(f"{self._owner} could not check the text", metadata=metadata)
         return None
 
+    async def aclose(self) -> None:
+        """Close what its model has open in the running event loop."""
+        await self._models.aclose()
+
     def _note(self, args: Any, about: Mapping[str, Any], error: Exception) -> None:
         # Our own words repeat nothing of the text; those of others may.
         ours = isinstance(error, StructuredOutputError | BudgetSpent)
