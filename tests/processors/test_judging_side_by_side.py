@@ -336,6 +336,30 @@ async def test_a_rejected_attempt_takes_its_calls_along() -> None:
     await others_done(before)
 
 
+async def test_attempts_that_are_rejected_leave_room_for_the_next() -> None:
+    """Each verdict gives its place back: after as many as there are places there would be none,
+    and the wait for one would never end."""
+
+    class Strict(Processor):
+        id = "strict"
+        watches = Unit("sentence")
+        concurrency = 2
+
+        async def process_output_stream(self, args: Any) -> Any:
+            if args.piece is not None:
+                await args.turn()
+                if args.retry_count < 3 and "bad" in args.piece.text:
+                    args.abort("bad", retry=True)
+            return args.part
+
+    model = PlayedModel([[*said(*UNITS), end()]])
+    agent = Agent(id="a", model=model, output_processors=[Strict()], max_processor_retries=3)
+    before = asyncio.all_tasks()
+    output = await agent.generate("go")
+    assert (output.text, len(model.prompts)) == ("".join(UNITS), 4)
+    await others_done(before)
+
+
 async def test_a_call_without_end_is_bounded_by_the_policy() -> None:
     """Each by itself: the others are not lost."""
     judge = Patient(lambda text, judge: "Two" not in text)

@@ -180,6 +180,8 @@ class Beside:
         """Let leave what can."""
         while self.is_due:
             item = self._items.popleft()
+            if item.place is not None:
+                self._free.append(item.place)  # also after a verdict: another attempt needs it
             try:
                 returned = (
                     await self._called(item.part) if item.task is None else item.task.result()
@@ -187,8 +189,6 @@ class Beside:
             except BaseException:
                 self.cancel()
                 raise
-            if item.place is not None:
-                self._free.append(item.place)
             await self._leave(returned, item.part)
 
     async def __call__(self, args: Args) -> None:
