@@ -32,16 +32,23 @@ def _own_loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None or _loop.is_closed():
             _loop = asyncio.new_event_loop()
-            atexit.register(_wind_up, _loop)
-            threading.Thread(target=_loop.run_forever, name="procession", daemon=True).start()
+            thread = threading.Thread(target=_work, args=(_loop,), name="procession", daemon=True)
+            thread.start()
+            atexit.register(_wind_up, _loop, thread)
         return _loop
 
 
-def _wind_up(loop: asyncio.AbstractEventLoop) -> None:
+def _work(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()
+
+
+def _wind_up(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
     """When the program ends: end what still works on the loop, such as a pool of connections."""
     with suppress(Exception):
         asyncio.run_coroutine_threadsafe(_cancel_the_rest(), loop).result(2 * _PATIENCE)
         loop.call_soon_threadsafe(loop.stop)
+        thread.join(_PATIENCE)
 
 
 async def _cancel_the_rest() -> None:
