@@ -235,7 +235,7 @@ async def test_the_reader_that_drives_is_cancelled(hang_at: int) -> None:
     other = asyncio.create_task(kinds(run))
     await asyncio.sleep(0)
     await cut(reader)
-    found = await asyncio.wait_for(other, 2)
+    found = await asyncio.wait_for(other, 30)
     assert found[0] == "start" and found[-2:] == ["abort", "finish"]
     assert CLOSING.isdisjoint(found[:-1]) and found == await kinds(run)
     *_, finish = [chunk async for chunk in run]

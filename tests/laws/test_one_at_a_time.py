@@ -16,9 +16,9 @@ NOTE = {"type": "data-note", "data": 1, "transient": True}
 
 
 async def texts(run: Any) -> str:
-    """The delivered text; fails after a second, for then somebody waits for ever."""
+    """The delivered text; fails in the end, for then somebody waits for ever."""
     found: list[str] = []
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         async for chunk in run:
             if chunk.type == "text-delta":
                 found.append(chunk.payload.text)
@@ -125,7 +125,7 @@ async def test_a_writer_kept_from_another_hook(kind: str, child: bool) -> None:
         Hook("process_output_stream", write, "writes"),
     )
     kinds: list[str] = []
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         async for chunk in await agent.stream("go"):
             kinds.append(chunk.type)
     assert kinds.count("data-note") == kinds.count(kind) > 0
@@ -146,7 +146,7 @@ async def test_awaitables_of_plain_hooks_while_tools_run() -> None:
 
     run = await agent_with(PlayedModel(TWO_STEPS), Hook("process_output_stream", hook)).stream("go")
     kinds: list[str] = []
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         async for chunk in run:
             kinds.append(chunk.type)
     assert kinds.index("data-note") == kinds.index("tool-result") - 1
@@ -250,7 +250,7 @@ async def test_closing_twice_leaves_no_task() -> None:
         await asyncio.sleep(0)
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(closing, 1)
+        await asyncio.wait_for(closing, 30)
     assert tasks[0].done()
     assert run.status == "canceled"
 
@@ -423,7 +423,7 @@ async def test_writes_that_a_hook_leaves_behind(text: int, data: int, pause: flo
     run = await agent_with(model, LeavesBehind(pause), Judge(text, data)).stream("go")
     kinds: list[str] = []
     found: list[str] = []
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(30):
         async for chunk in run:
             kinds.append(chunk.type)
             if chunk.type == "text-delta":
@@ -509,7 +509,7 @@ async def test_the_reader_may_write() -> None:
         tools=[Tool(name="work", execute=work)],
     )
     seen = 0
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         async for chunk in await agent.stream("go"):
             if chunk.type == "data-note" and seen == 0:
                 seen += 1
@@ -592,7 +592,7 @@ async def test_five_writes_stay_in_order() -> None:
     run = await agent_with(
         PlayedModel([[*said("a"), end()]]), Hook("process_output_stream", five), Slow()
     ).stream("go")
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         assert [c.data async for c in run if c.type == "data-n"] == [0, 1, 2, 3, 4]
 
 

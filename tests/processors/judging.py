@@ -136,7 +136,7 @@ async def judged_input(processor: Any, given: Any = "Judge this text", **options
     model = ScriptedModel(["ok"])
     agent = Agent(id="a", model=model, input_processors=[processor])
     run = await agent.stream(given, **options)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         return Seen([chunk async for chunk in run], run, model)
 
 
@@ -145,7 +145,7 @@ async def judged_answer(processor: Any, pieces: Sequence[str], **options: Any) -
     model = PlayedModel([[*said(*pieces), end()]])
     agent = Agent(id="a", model=model, output_processors=[processor])
     run = await agent.stream("go", **options)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         return Seen([chunk async for chunk in run], run, model)
 
 

