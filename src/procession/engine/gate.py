@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .pipeline import Link
     from .run_state import RunState
 
-__all__ = ["PENDING", "Gate", "Post"]
+__all__ = ["ENGINES_OWN", "PENDING", "Gate", "Post"]
 
 _log = logging.getLogger("procession")
 
@@ -43,9 +43,9 @@ _FRAMES = frozenset({"step-start", "response-metadata", "finish", "step-finish"}
 """Chunks that hold nothing a hook's edit could spoil for others."""
 _OPEN = frozenset({"tool-call-approval", "tool-call-suspended", "tool-output-denied"})
 """Chunks that say what becomes of a call."""
-_ENGINES = _FRAMES | _OPEN | {"start", "stream-start", "tripwire", "abort"}
+ENGINES_OWN = _FRAMES | _OPEN | {"start", "stream-start", "tripwire", "abort"}
 """Chunks that only the engine makes."""
-_ALONE = _ENGINES | {"tool-call", "tool-result", "tool-error", "error"}
+_ALONE = ENGINES_OWN | {"tool-call", "tool-result", "tool-error", "error"}
 """Chunks that there is one of."""
 _ALL = frozenset({"step-start", "text-delta", "step-finish"})
 """Who drops these lets nothing of a step pass."""
@@ -487,7 +487,7 @@ class Gate:
 
     def _check_type(self, link: Link, kind: str, offered: str) -> None:
         """Only some types can take the place of another."""
-        if kind in _ENGINES:
+        if kind in ENGINES_OWN:
             raise _wrong(link, f"returned a {kind!r} chunk: only the engine makes these")
         if self._run.answer is None and kind.startswith(_CONTENT):
             raise _wrong(

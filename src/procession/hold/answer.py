@@ -36,6 +36,11 @@ class AnswerText:
         self._written: Written | None = None
         """What is being written, while the hook is called with leaves."""
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is held back."""
+        return all(block.is_empty for block in self._blocks.values())
+
     def clear(self) -> None:
         """Forget what is held back, and what has left."""
         self._blocks.clear()

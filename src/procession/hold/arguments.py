@@ -39,9 +39,9 @@ class Arguments:
         """What is being written, while the hook is called with leaves."""
 
     @property
-    def holds(self) -> bool:
-        """Whether a call is under way, of which something may be held back."""
-        return bool(self._calls)
+    def is_empty(self) -> bool:
+        """Whether nothing is held back."""
+        return all(call.is_empty for call in self._calls.values())
 
     def clear(self) -> None:
         """Forget what is held back."""

@@ -125,9 +125,10 @@ class Held:
         """How many characters are held back of each lane, by the type of its chunks and its id;
         `None` where something else is.
         """
-        if self._arguments is not None and self._arguments.holds:
+        leaves = (self._arguments, self._answer)
+        if any(each is not None and not each.is_empty for each in leaves):
             return None
-        if self._answer is not None or (self._rules.waits_for_end and self._lanes):
+        if self._rules.waits_for_end and self._lanes:
             return None
         found: dict[tuple[str, str], int] = {}
         for kind, lanes in self._open.items():

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     class Reader(Protocol):
         """Tells what a text says, piece by piece."""
 
+        @property
+        def is_settled(self) -> bool: ...
         def feed(self, text: str) -> Iterator[Event]: ...
         def end(self) -> Iterator[Event]: ...
 
@@ -70,6 +72,12 @@ class Root:
         """What has been written of the string that is open, as plain text."""
         self.said: list[Chunk] = []
         """Chunks of which nothing has been written yet, and that say more than their text."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of it is held back."""
+        lanes = (self.leaf, self.rest)
+        return self.reader.is_settled and all(lane is None or lane.is_empty for lane in lanes)
 
 
 class Leafwise:

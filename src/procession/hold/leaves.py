@@ -55,6 +55,11 @@ class LeafReader:
         self._escape = self._half = self._word = ""
         """An escape, a first surrogate and a word that may go on."""
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that has come was told: no word or escape is begun."""
+        return not (self._escape or self._half or self._word)
+
     def feed(self, text: str) -> Iterator[Event]:
         """What a piece of the JSON says."""
         at = 0

@@ -59,6 +59,11 @@ class ProseReader:
             if at < len(text):
                 yield Event("json", LOOSE if self._is_loose else FOUND)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that has come was told."""
+        return self._json is None or self._json.is_settled
+
     def end(self) -> Iterator[Event]:
         """Nothing follows."""
         reader, self._json, self._begun = self._json, None, None

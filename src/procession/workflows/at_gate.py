@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any, cast
 
+from ..engine.gate import ENGINES_OWN
 from ..errors import TripWire
 from ..processor import watches_of
 from .pace import Pace, text_size
@@ -72,7 +73,7 @@ class AtGate:
         messages = outcome.known_list
         if messages is not None:
             live.follow(messages, known)
-        chunks = self._in_step(self._chunks(outcome, part))
+        chunks = self._in_step(self._chunks(outcome, part), at_once=part.type in ENGINES_OWN)
         return chunks[0] if len(chunks) == 1 else chunks or None
 
     def _value(self, args: ProcessOutputStreamArgs[Any], part: Chunk | None, low: int) -> StepValue:
@@ -107,13 +108,15 @@ class AtGate:
         same = part is not None and len(chunks) == 1 and chunks[0] == part
         return [(outcome.need or self._at, part if same else chunk) for chunk in chunks]  # pyright: ignore[reportReturnType]
 
-    def _in_step(self, chunks: list[tuple[int, Chunk]]) -> list[Chunk]:
+    def _in_step(self, chunks: list[tuple[int, Chunk]], *, at_once: bool = False) -> list[Chunk]:
+        """What may leave: chunks that only the engine makes do so as they come."""
         pace = self._pace
         if pace is None:
             return [chunk for _, chunk in chunks]
-        for need, chunk in chunks:
+        for need, chunk in () if at_once else chunks:
             pace.add(need, chunk)
-        return pace.ready(gate.low(self._at) for gate in self._gates.values())
+        ready = pace.ready([gate.low(self._at) for gate in self._gates.values()])
+        return [*ready, *(chunk for _, chunk in chunks)] if at_once else ready
 
     # ── the steps ──────────────────────────────────────────────────────────────────────────────
 

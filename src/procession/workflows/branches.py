@@ -26,15 +26,15 @@ async def side_by_side(execution: Execution, work: Sequence[Coroutine[Any, Any, 
     """
     if len(work) < 2:
         return [await each for each in work]
-    tasks = [execution.begin(each) for each in work]
+    order: list[BaseException] = []
+    tasks = [execution.begin(_noted(each, order)) for each in work]
     try:
         open_ = set(tasks)
         while open_:
             done, open_ = await asyncio.wait(open_, return_when=asyncio.FIRST_COMPLETED)
-            failed = [task for task in tasks if task in done and _is_failed(task)]
-            if failed:
+            if any(_is_failed(task) for task in done):
                 await stop(*open_)
-                raise _first(failed, [task for task in tasks if task.done()])
+                raise _first(order)
     except asyncio.CancelledError:
         await stop(*tasks)
         raise
@@ -48,16 +48,16 @@ def _is_failed(task: asyncio.Task[Any]) -> bool:
     return task.cancelled() or not isinstance(task.exception(), Suspended | None)
 
 
-def _first(failed: Sequence[asyncio.Task[Any]], ended: Sequence[asyncio.Task[Any]]) -> Any:
+async def _noted(work: Coroutine[Any, Any, Any], order: list[BaseException]) -> Any:
+    try:
+        return await work
+    except BaseException as error:
+        order.append(error)
+        raise
+
+
+def _first(order: Sequence[BaseException]) -> BaseException:
     """What is raised of all that was: a verdict is final, also one given on the way out."""
-    errors = [_error_of(task) for task in (*failed, *ended)]
-    verdicts = [wire for error in errors if (wire := verdict_in(error)) is not None]
-    real = [error for error in errors if not isinstance(error, _NOTHING)]
-    return next(iter([*verdicts, *real, *errors]))
-
-
-_NOTHING = (asyncio.CancelledError, Suspended, type(None))
-
-
-def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
-    return asyncio.CancelledError() if task.cancelled() else task.exception()
+    verdicts = [wire for error in order if (wire := verdict_in(error)) is not None]
+    real = [error for error in order if not isinstance(error, asyncio.CancelledError | Suspended)]
+    return next(iter([*verdicts, *real, *order]), asyncio.CancelledError())

@@ -41,9 +41,11 @@ class Within:
 class HookHost:
     """Calls processor steps in one call of a hook."""
 
-    __slots__ = ("args", "phase", "run")
+    __slots__ = ("_keeps", "args", "phase", "run")
 
-    def __init__(self, phase: Phase, args: HookArgs[Any]) -> None:
+    def __init__(self, phase: Phase, args: HookArgs[Any], *, keeps: bool) -> None:
+        self._keeps = keeps
+        """Whether somebody may ask for what was there before: then each step has its own copy."""
         self.phase = phase
         self.args = args
         self.run: RunState = args.run
@@ -58,7 +60,7 @@ class HookHost:
         link = step.link(phase.hook)
         if link is None:
             return value
-        value = self._own(value)
+        value = self.fork(value) if self._keeps else self._own(value)
         messages: MessageList = value["message_list"]
         args = copy(self.args)
         args.listed = args.system_listed = None

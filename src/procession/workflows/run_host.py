@@ -64,7 +64,7 @@ class RunHost:
         args = self._run.args(phase.args)
         args.writer = None if phase.name == INPUT else cast("Any", self._journal.writer(step))
         set_args(phase, args, value)
-        return await HookHost(phase, args).call(step, value, path)
+        return await HookHost(phase, args, keeps=True).call(step, value, path)
 
     async def _chunk(self, step: Step, link: Any, value: Any) -> Any:
         """One chunk alone: nothing follows, so all that is kept leaves."""

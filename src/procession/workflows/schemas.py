@@ -51,8 +51,10 @@ class _TypeSchema:
             self._adapter: TypeAdapter[Any] = TypeAdapter(kind)
         except Exception as error:  # whatever makes a type unfit: pydantic has many errors for it
             named = getattr(kind, "__name__", type(kind).__name__)
+            problem = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise ConfigurationError(
-                f"a schema must be a JSON Schema, or a type that pydantic reads; {named} is none"
+                f"a schema must be a JSON Schema, or a type that pydantic reads; {named} is none: "
+                f"{problem[:200]}"
             ) from error
         self._form: Mapping[str, Any] | None = None
 

@@ -33,8 +33,12 @@ E = TypeVar("E", bound=Execution)
 class Segment:
     """Stands in an agent's list for stages that are no processors one by one."""
 
-    def __init__(self, workflow: Workflow, stages: Sequence[Stage]) -> None:
+    def __init__(
+        self, workflow: Workflow, stages: Sequence[Stage], *, looks_back: bool = False
+    ) -> None:
         self.workflow = workflow
+        self._looks_back = looks_back
+        """Whether a function may ask for results of steps before."""
         self.stages = tuple(stages)
         self.id = workflow.id
         self.name = workflow.name
@@ -54,7 +58,7 @@ class Segment:
 
     async def _carry_out(self, phase: Phase, args: HookArgs[Any]) -> Any:
         """One call of a hook: the stages on copies, of which the last one's is put in place."""
-        host = HookHost(phase, args)
+        host = HookHost(phase, args, keeps=self._looks_back)
         live = args.message_list
         known, running = live.ids(), live.find(args.run.message_id)
         stored = {*map(id, _data(running))}

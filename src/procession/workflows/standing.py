@@ -82,7 +82,9 @@ def _entries(workflow: Workflow) -> Iterator[Entry]:
             yield _entry(stages[position])
             end += 1
         else:
-            segment = Segment(workflow, stages[position:end])
+            within = stages[position:end]
+            looks_back = any(_may(stage, _LOOKING_BACK) for stage in within)
+            segment = Segment(workflow, within, looks_back=looks_back)
             yield lambda _hook, segment=segment: (segment,)
         position = end
 
