@@ -18,6 +18,10 @@ from tests.processors.caching import (
     loop_model,
 )
 
+DEEP: list[Any] = []
+for _ in range(500):
+    DEEP = [DEEP]
+
 GARBAGE: list[Any] = [
     "text",
     7,
@@ -34,10 +38,22 @@ GARBAGE: list[Any] = [
     {"chunks": [{"type": "finish", "payload": "x"}]},
     {"chunks": [{"type": "finish", "payload": {"output": {"usage": {"inputTokens": "x"}}}}]},
     {"chunks": [{"type": "error", "payload": {"error": "x"}}, {"type": "finish", "payload": {}}]},
+    {
+        "chunks": [
+            {
+                "type": "tool-call",
+                "payload": {"toolCallId": "c1", "toolName": "stock", "args": {}},
+            },
+            {"type": "finish", "payload": {"stepResult": {"reason": "tool-calls"}}},
+        ],
+        "toolResults": {"c1": DEEP},
+    },
 ]
 
 
-@pytest.mark.parametrize("how", [*GARBAGE, OSError("down: secret"), "hangs"], ids=repr)
+@pytest.mark.parametrize(
+    "how", [*GARBAGE, OSError("down: secret"), "hangs"], ids=lambda how: repr(how)[:60]
+)
 async def test_a_cache_that_cannot_be_read_is_passed_by(
     how: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

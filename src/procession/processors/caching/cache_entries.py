@@ -12,7 +12,7 @@ from ...chunks import Chunk, payload_from_json
 from ...engine.misfits import read_problem
 from ...errors import InputError
 from ...processor import CachedLLMStepChunk, CachedLLMStepResponse
-from ...records import plain
+from ...records import clean_json, plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -165,3 +165,4 @@ def _check_whole(chunks: list[CachedLLMStepChunk], calls: list[str], results: An
         raise InputError("there is no end to it")
     if len(set(calls)) != len(calls) or not set(calls) <= results.keys():
         raise InputError("results of its tools are missing")
+    clean_json(results)  # raises for what is nested too deeply to be a result
