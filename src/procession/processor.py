@@ -511,7 +511,7 @@ def _why_not_held(entry: Any) -> str | None:
                     f"has {_kind(watch)} among its watches, which is none: use Literals, Pattern "
                     "or Unit of procession.hold, or an object with look_behind and release"
                 )
-        lanes: Any = getattr(entry, "lanes", ())
+        lanes: Any = getattr(entry, "lanes", ("text",))
         if not isinstance(lanes, list | tuple) or not lanes or not _LANES.issuperset(lanes):  # pyright: ignore[reportUnknownArgumentType]
             return f"has lanes={lanes!r:.60}: give a list of {', '.join(sorted(_LANES))}"
     flush: Any = getattr(entry, "flush", None)

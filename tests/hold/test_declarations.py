@@ -133,3 +133,13 @@ async def test_an_observed_hook_that_forgets_them() -> None:
     )
     result = await agent_with(guard).generate("go")
     assert result.text == "one" and result.policy_events[0].error == "AttributeError"
+
+
+async def test_a_class_of_its_own_that_names_no_lanes_looks_at_the_text() -> None:
+    """As one that derives from `Processor` does (R-008): only an id and a hook are asked for."""
+
+    def hide(self: Any, args: Any) -> Any:
+        return args.part if args.piece is None else args.with_text(args.piece.text.upper())
+
+    guard = made(watches=Literals("secret"), process_output_stream=hide)
+    assert (await agent_with(guard).generate("go")).text == "ONE"
