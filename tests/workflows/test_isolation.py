@@ -129,11 +129,12 @@ HOOKS = [
 async def test_cancelled_at_any_moment_nothing_is_left(hook: str, after: int) -> None:
     """W-066, law 6: at every await of a branch, also while siblings clean up."""
     before = set(asyncio.all_tasks())
-    open_ = 0
+    open_, entered = 0, asyncio.Event()
 
     async def work(args: Any) -> Any:
         nonlocal open_
         open_ += 1
+        entered.set()
         try:
             await give_way(3)
         finally:
@@ -148,8 +149,7 @@ async def test_cancelled_at_any_moment_nothing_is_left(hook: str, after: int) ->
     where = "input_processors" if "input" in hook else "output_processors"
     agent = Agent(id="a", model=speaking("hi"), **{where: [made]})
     task = asyncio.ensure_future(agent.generate("x"))
-    while not open_ and not task.done():
-        await asyncio.sleep(0)
+    await entered.wait()
     await give_way(after)
     task.cancel()
     with suppress(asyncio.CancelledError):

@@ -10,7 +10,7 @@ from ..processor import HOOKS
 from ..tools import Tool
 from .agents import agent_step, classifier_step, tool_step
 from .steps import Step, is_processor, processor_step, step_id
-from .workflow import Workflow, workflow_step
+from .workflow import Workflow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +74,7 @@ def create_step(made_of: Any = None, /, **options: Any) -> Step:
     if made_of is None:
         return _function_step(options.pop("execute", None), options)
     if isinstance(made_of, Workflow):
-        step = workflow_step(made_of)
+        step = made_of.as_step()
         return step.called(options.pop("id")) if "id" in options else step
     if isinstance(made_of, Agent):
         return agent_step(made_of, options)

@@ -9,6 +9,7 @@ from msgspec import field
 
 from ..engine.outbox import data_chunk, object_chunk
 from ..engine.workers import stop
+from ..message_list import MessageList
 from ..records import Record, clean_kept, own
 
 if TYPE_CHECKING:
@@ -77,6 +78,12 @@ class StepWriter:
     async def write(self, output: Any) -> None:
         """Tell of anything that has a JSON form."""
         self._journal.written(self._step, own(clean_kept(output)))
+
+    async def send_signal(self, signal: Any) -> Any:
+        """Tell of a reminder, which has no conversation to be added to."""
+        made = MessageList().add_signal(signal, "input")
+        self._journal.written(self._step, made)
+        return made
 
     async def pass_on(self, chunk: Any) -> None:
         """Tell of a chunk of an agent's."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..abort_signal import AbortController
 from ..engine.interruption import Interruption
@@ -21,6 +21,7 @@ from .events import WorkflowStream
 from .execution import Execution, SharedState
 from .journal import Journal
 from .phases import shown
+from .resuming import step_at, waiting_keys
 from .run_host import RunHost
 from .snapshots import Snapshots
 from .stages import asked_with
@@ -28,7 +29,6 @@ from .stages import asked_with
 if TYPE_CHECKING:
     from ..abort_signal import AbortSignal
     from .endings import RunStatus
-    from .steps import Step
     from .workflow import Workflow
 
 __all__ = ["WorkflowRun"]
@@ -114,8 +114,8 @@ class WorkflowRun:
         step for each entry of a list, `for_each_index` says which. Raises `InputError` when there
         is no such step, or more than one, or when the data do not fit its `resume_schema`.
         """
-        keys = self._meant(step, for_each_index)
-        schema = self._step_at(keys[0]).resume
+        keys = waiting_keys(self, self._journal, step, for_each_index)
+        schema = step_at(self.workflow, keys[0]).resume
         if schema is not None:
             owner = f"what step {keys[0][-1]!r} is resumed with"
             resume_data = schema.check(resume_data, owner)
@@ -171,8 +171,8 @@ class WorkflowRun:
             await asyncio.wait([task])
         except asyncio.CancelledError:
             self._controller.abort("the caller was cancelled")
-            await stop(task)
             self.status = "canceled"
+            await stop(task)
             raise
         finally:
             self._task = None
@@ -282,46 +282,6 @@ class WorkflowRun:
                 _log.warning(
                     "workflow %r: %s raised %s", self.workflow.id, name, type(error).__name__
                 )
-
-    # ── resuming ───────────────────────────────────────────────────────────────────────────────
-
-    def _meant(self, step: Any, number: int | None) -> list[tuple[str, ...]]:
-        """The keys of the steps to go on with."""
-        if self.status != "suspended":
-            raise InputError(f"run {self.run_id!r} is not suspended: its status is {self.status!r}")
-        path = _path_of(step)
-        found = self._journal.select(path, number)
-        places = {tuple(part.rpartition("#")[0] or part for part in key) for key in found}
-        if len(places) == 1:
-            return found
-        waiting = ", ".join(".".join(path) for path in self._journal.innermost())
-        raise InputError(
-            f"run {self.run_id!r}: name one of the steps that wait: {waiting}"
-            if not path or len(places) > 1
-            else f"run {self.run_id!r}: no step {'.'.join(path)!r} waits; those that do: {waiting}"
-        )
-
-    def _step_at(self, key: tuple[str, ...]) -> Step:
-        workflow = self.workflow
-        for part in key[:-1]:
-            workflow = cast("Workflow", _named(workflow, part).made_of)
-        return _named(workflow, key[-1])
-
-
-def _named(workflow: Workflow, part: str) -> Step:
-    steps = workflow.steps
-    found = steps.get(part) or steps.get(part.rpartition("#")[0])
-    if found is None:
-        raise InputError(f"workflow {workflow.id!r} has no step {part!r} any more")
-    return found
-
-
-def _path_of(step: Any) -> Sequence[str]:
-    if step is None:
-        return ()
-    if isinstance(step, list | tuple):
-        return [each if isinstance(each, str) else each.id for each in cast("Sequence[Any]", step)]
-    return [step if isinstance(step, str) else step.id]
 
 
 def _context_of(given: Context) -> RequestContext:

@@ -62,7 +62,9 @@ class RunHost:
         if value.get("message_list") is None:
             value = with_list(phase, StepValue(value), _list_of(phase, value))
         args = self._run.args(phase.args)
-        args.writer = None if phase.name == INPUT else cast("Any", self._journal.writer(step))
+        writer: Any = self._journal.writer(step)
+        args.writer = None if phase.name == INPUT else writer
+        args.send_signal = writer.send_signal
         set_args(phase, args, value)
         return await HookHost(phase, args, keeps=True).call(step, value, path)
 
