@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -306,3 +307,45 @@ async def test_what_an_extension_adds_to_each_run_is_compiled_once() -> None:
     for _ in range(20):
         await agent.generate("go")
     assert len(agent.pipelines._kept) <= 8
+
+
+async def test_what_hangs_is_cancelled_after_the_caller(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Law 6: a store that never answers holds up no cancelled run; others are told all the same."""
+    monkeypatch.setattr("procession.extension.PATIENCE", 0.02)
+    begun, told = asyncio.Event(), list[str]()
+
+    async def hang(ending: RunEnded) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    def note(ending: RunEnded) -> None:
+        told.append(ending.status)
+
+    closers = [
+        processor(id="hanging", process_input=lambda _: None, run_ended=hang),
+        processor(id="telling", process_input=lambda _: None, run_ended=note),
+    ]
+    agent = Agent(id="desk", model=PlayedModel(TOOLS[1:]), input_processors=closers)
+    running = asyncio.ensure_future(agent.generate("go"))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert told == ["success"]
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_run_that_is_dropped_unread_is_told_of() -> None:
+    """Whatever the end: nobody has read it, and no extension is there."""
+    closer = Closer()
+    agent = Agent(id="desk", model=PlayedModel(TOOLS), input_processors=[closer])
+    run = await agent.stream("go")
+    del run
+    gc.collect()
+    for _ in range(100):
+        if closer.told:
+            break
+        await asyncio.sleep(0.01)
+    assert closer.ending.status == "canceled"

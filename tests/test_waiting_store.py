@@ -318,3 +318,42 @@ async def test_an_unknown_form_is_refused() -> None:
     await shelf.put("waiting-run", "r", form)
     with pytest.raises(InputError, match="kept by another version"):
         await payer(paying(5), waiting_calls=room(store)).approve_tool_call("r")
+
+
+@pytest.mark.parametrize("trips", [True, False])
+async def test_a_hook_that_is_asked_again_for_its_tools_may_end_the_run(trips: bool) -> None:
+    """Laws 4 and 6, G-F6: a verdict blocks the run, an error leaves the call waiting."""
+    agreed = [True]
+
+    @tool(require_approval=True)
+    async def hidden(amount: int) -> str:
+        """Pay."""
+        PAID.append(amount)
+        return "hidden"
+
+    def bring(args: Any) -> Any:
+        if not agreed[0]:
+            if trips:
+                args.abort("not any more")
+            raise LookupError("no tools today")
+        return {"tools": {**args.tools, "hidden": hidden}}
+
+    def agent(model: ScriptedModel) -> Agent:
+        bringing = processor(id="bring", process_input_step=bring)
+        return payer(model, input_processors=[bringing], waiting_calls=room(store))
+
+    store = InMemoryStore()
+    call = answer(tool_calls=[tool_call("hidden", {"amount": 3}, id="c0")])
+    waiting = await agent(ScriptedModel([call])).generate("Pay")
+    agreed[0] = False
+    second = agent(ScriptedModel(["Done."]))
+    if trips:
+        result = await second.approve_tool_call_generate(waiting.run_id)
+        assert result.status == "tripwire" and result.tripwire.processor_id == "bring"
+    else:
+        with pytest.raises(LookupError):
+            await second.approve_tool_call_generate(waiting.run_id)
+        agreed[0] = True
+        result = await second.approve_tool_call_generate(waiting.run_id)
+        assert result.status == "success"
+    assert PAID == ([] if trips else [3])

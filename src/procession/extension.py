@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 __all__ = ["Around", "Extension", "Opening", "check_extensions", "joined", "tell_the_end"]
 
 
+PATIENCE = 10.0
+"""Seconds that who is told of the end has left, once the caller has been cancelled."""
+
+
 class Opening(Struct, frozen=True, kw_only=True):
     """What an extension is told when a run is about to start."""
 
@@ -88,16 +92,21 @@ def joined(before: Sequence[Any], own: Sequence[Any], after: Sequence[Any]) -> l
 async def tell_the_end(run: RunState, problems: list[tuple[str, BaseException]]) -> None:
     """Tell processors and extensions; who raised what goes into `problems`.
 
-    Being cancelled meanwhile cuts nothing short: it is raised when all is done.
+    Being cancelled meanwhile cuts nothing short that ends within `PATIENCE` seconds: it is raised
+    when all is done. What hangs for longer is cancelled as well.
     """
     telling = begin_work(run.interruption, _tell_each(run, problems))
     cancelled: asyncio.CancelledError | None = None
     while not telling.done():
         try:
-            await asyncio.wait([telling])
+            await asyncio.wait([telling], timeout=None if cancelled is None else PATIENCE)
         except asyncio.CancelledError as error:
             cancelled = error
-    telling.result()
+        else:
+            if not telling.done():
+                telling.cancel()  # what hangs; the next one is told
+    if not telling.cancelled():
+        telling.result()
     if cancelled is not None:
         raise cancelled
 

@@ -35,7 +35,7 @@ from .assembling import (
     resolved,
 )
 from .choices import chosen_by_hooks, step_args
-from .closing import blocked_in_input, settle
+from .closing import block, blocked_in_input, settle
 from .compiled import compile_lists
 from .interruption import Interrupted, Interruption
 from .loop import Loop
@@ -160,17 +160,22 @@ async def continue_run(
     try:
         run.extensions = await extensions_of(agent, RequestScope(run.request_context))
         await _set_up(agent, run, run.options)
-    except BaseException:
+        run.gate.seen.extend(kept.seen)
+        step: Step = kept.step.continued(tool_call_id, decision)
+        run.step, run.step_number = step, step.number
+        if kept.tool_names is not None:
+            await _outfit(run, step, kept.tool_names)
+    except BaseException as error:
+        wire = verdict_in(error)
+        if wire is not None and run.step is not None:  # of a hook that was asked again
+            run.blocked = wire
+            block(run, run.step, wire)
+            return Run(Loop(run))
         with suppress(InputError):  # another run has taken its place meanwhile
             await room.keep(kept, until=kept.until)  # nothing of the call has begun
         run.status = "failed"
         await settle(run)
         raise
-    run.gate.seen.extend(kept.seen)
-    step: Step = kept.step.continued(tool_call_id, decision)
-    run.step, run.step_number = step, step.number
-    if kept.tool_names is not None:
-        await _outfit(run, step, kept.tool_names)
     if part is not None and decision.allowed:
         mark_allowed(part.tool_invocation)
     if run.abort_signal is not None:

@@ -77,7 +77,8 @@ class Tape:
         self._closer: asyncio.Task[Any] | None = None
         self._others: list[asyncio.Future[None]] = []
         self._watched = "on_chunk" in self._state.callbacks
-        self._events = asyncio.get_running_loop() if self._state.extensions else None
+        told = self._state.extensions or self._state.pipeline.closers
+        self._events = asyncio.get_running_loop() if told else None
 
     async def read(self, *, silently: bool = False) -> AsyncGenerator[Chunk, None]:
         """All chunks, from the first one on. `silently`: none, the run only goes on to its end.
