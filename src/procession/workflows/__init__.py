@@ -2,6 +2,8 @@
 
 from .context import StepContext
 from .create import clone_step, clone_workflow, create_step, create_workflow
+from .endings import StepRecord, WorkflowError, WorkflowResult
+from .events import WorkflowEvent, WorkflowStream
 from .phases import (
     ProcessorInputPhaseSchema,
     ProcessorInputStepPhaseSchema,
@@ -13,6 +15,7 @@ from .phases import (
     ProcessorStepSchema,
     ProcessorToolResultPhaseSchema,
 )
+from .run import WorkflowRun
 from .steps import Step
 from .workflow import Workflow
 
@@ -28,7 +31,13 @@ __all__ = [
     "ProcessorToolResultPhaseSchema",
     "Step",
     "StepContext",
+    "StepRecord",
     "Workflow",
+    "WorkflowError",
+    "WorkflowEvent",
+    "WorkflowResult",
+    "WorkflowRun",
+    "WorkflowStream",
     "clone_step",
     "clone_workflow",
     "create_step",

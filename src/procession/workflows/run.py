@@ -95,9 +95,23 @@ class WorkflowRun:
             await asked_with(on_start, self)
         return await self._run(abort_signal)
 
-    def stream(self, **options: Any) -> WorkflowStream:
+    def stream(
+        self,
+        *,
+        input_data: Any = None,
+        request_context: Context = None,
+        initial_state: Mapping[str, Any] | None = None,
+        abort_signal: AbortSignal | None = None,
+    ) -> WorkflowStream:
         """As `start`, event by event (W-123)."""
-        return self._streamed(lambda: self.start(**options))
+        return self._streamed(
+            lambda: self.start(
+                input_data=input_data,
+                request_context=request_context,
+                initial_state=initial_state,
+                abort_signal=abort_signal,
+            )
+        )
 
     async def resume(
         self,

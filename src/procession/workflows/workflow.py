@@ -11,9 +11,9 @@ from .schemas import schema_of
 from .steps import Step, step_id
 
 if TYPE_CHECKING:
-    from ..host import Host
     from collections.abc import Mapping, Sequence
 
+    from ..host import Host
     from .run import WorkflowRun
 
 __all__ = ["Workflow"]
