@@ -7,6 +7,7 @@ of the nine hooks.
 
 from .abort_signal import AbortController, AbortSignal
 from .agent import Agent
+from .app import App
 from .chunks import Chunk, ChunkType, Usage
 from .ending import RunEnded
 from .errors import (
@@ -58,6 +59,8 @@ from .model import (
 )
 from .options import CallOptions, RequestScope
 from .output import FullOutput
+from .pipeline_rows import PipelineRow, PipelineView
+from .pipeline_view import pipeline_of
 from .policy import Breaker, Policy, PolicyEvent
 from .processor import (
     CachedLLMStepChunk,
@@ -87,6 +90,7 @@ from .processor import (
     ToolCallInfo,
     processor,
 )
+from .registry import RegisteredProcessor, RegisteredWorkflow
 from .request_context import MASTRA_RESOURCE_ID_KEY, MASTRA_THREAD_ID_KEY, RequestContext
 from .results import OutputResult, ResponseInfo, StepResult, Tripwire
 from .run import MastraModelOutput, Run
@@ -103,6 +107,7 @@ __all__ = [
     "AbortController",
     "AbortSignal",
     "Agent",
+    "App",
     "Around",
     "Breaker",
     "CachedLLMStepChunk",
@@ -141,6 +146,8 @@ __all__ = [
     "OutputResult",
     "OwnerError",
     "Part",
+    "PipelineRow",
+    "PipelineView",
     "Policy",
     "PolicyEvent",
     "ProcessAPIErrorArgs",
@@ -164,6 +171,8 @@ __all__ = [
     "ProcessorStreamWriter",
     "ProcessorViolation",
     "ReasoningPart",
+    "RegisteredProcessor",
+    "RegisteredWorkflow",
     "RequestContext",
     "RequestScope",
     "ResponseInfo",
@@ -191,6 +200,7 @@ __all__ = [
     "UnknownModelError",
     "Usage",
     "WaitingCalls",
+    "pipeline_of",
     "processor",
     "register_provider",
     "resolve_model",

@@ -113,6 +113,46 @@ def chat(model: Model = "local/smollm2", system: System = None, once: Once = Non
         _fail(str(error), _code(error))
 
 
+Target = Annotated[
+    str, typer.Argument(metavar="MODULE:NAME", help="An App or an Agent; or path.py:name.")
+]
+AgentName = Annotated[
+    str | None, typer.Option("--agent", metavar="NAME", help="One agent of an app; else all.")
+]
+Thread = Annotated[str | None, typer.Option("--thread", metavar="ID", help="Of the conversation.")]
+Resource = Annotated[str | None, typer.Option("--resource", metavar="ID", help="Whose it is.")]
+Context = Annotated[
+    list[str] | None,
+    typer.Option("--context", metavar="KEY=VALUE", help="An entry of the request context."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def pipeline(
+    target: Target,
+    agent: AgentName = None,
+    thread: Thread = None,
+    resource: Resource = None,
+    context: Context = None,
+    as_json: Json = False,
+) -> None:
+    """Show who runs in each hook of an agent, in order, and where each comes from.
+
+    Lists that are functions of the request are asked when --thread, --resource or --context say
+    what the request is. Nothing is run, and no model is called.
+    """
+    from .pipeline import Request, show_pipeline
+
+    try:
+        request = Request(thread, resource, context or ())
+        show_pipeline(target, agent=agent, request=request, as_json=as_json, console=_console())
+    except KeyboardInterrupt:
+        _stopped()
+    except ProcessionError as error:
+        _fail(str(error), _code(error))
+
+
 def _console() -> Console:
     return Console(markup=False, highlight=False, emoji=False)
 

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from ..extension import Extension
     from ..options import RequestScope
 
-__all__ = ["LISTS", "arounds_of", "combined", "extensions_of", "identity", "own_lists", "resolved"]
+__all__ = [
+    "LISTS",
+    "around_of",
+    "arounds_of",
+    "combined",
+    "extensions_of",
+    "identity",
+    "own_list",
+    "own_lists",
+    "resolved",
+]
 
 LISTS = ("input_processors", "output_processors", "error_processors")
 
@@ -64,16 +74,17 @@ async def own_lists(
     agent: Agent, options: Mapping[str, Any], scope: RequestScope
 ) -> list[list[Any]]:
     """The user's own three lists. `None` for a list means that it was not given (R-017)."""
-    lists: list[list[Any]] = []
-    for kind in LISTS:
-        asked = options.get(kind)
-        configured = getattr(agent, kind)
-        entries = await resolved(configured if asked is None else asked, scope)
-        checked = check_processors(entries, kind)
-        if asked is None and callable(configured) and agent.app is not None:
-            agent.app.met(agent, kind, checked)
-        lists.append(checked)
-    return lists
+    return [await own_list(agent, kind, options.get(kind), scope) for kind in LISTS]
+
+
+async def own_list(agent: Agent, kind: str, asked: Any, scope: RequestScope) -> list[Any]:
+    """One of them: what the call asks for, else the agent's."""
+    configured = getattr(agent, kind)
+    entries = await resolved(configured if asked is None else asked, scope)
+    checked = check_processors(entries, kind)
+    if asked is None and callable(configured) and agent.app is not None:
+        agent.app.met(agent, kind, checked)
+    return checked
 
 
 async def extensions_of(agent: Agent, scope: RequestScope) -> Sequence[Extension]:
@@ -92,10 +103,11 @@ async def extensions_of(agent: Agent, scope: RequestScope) -> Sequence[Extension
 
 async def arounds_of(extensions: Sequence[Extension], opening: Opening) -> list[Around]:
     """What each extension adds to the run."""
-    return [await _around(extension, opening) for extension in extensions]
+    return [await around_of(extension, opening) for extension in extensions]
 
 
-async def _around(extension: Any, opening: Opening) -> Around:
+async def around_of(extension: Any, opening: Opening) -> Around:
+    """What one extension adds to the run."""
     added = extension.extend(opening)
     added = await added if inspect.isawaitable(added) else added
     if isinstance(added, Around):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from .run_state import RunState
 
-__all__ = ["error_links", "grant", "may_grant"]
+__all__ = ["error_links", "grant", "may_grant", "with_automatic"]
 
 _HOOK = "process_api_error"
 
@@ -24,7 +24,11 @@ def error_links(run: RunState) -> Sequence[Link]:
     It joins only now: a run whose calls succeed does not pay for it, and knows that nobody changes
     its messages.
     """
-    own = run.pipeline.process_api_error
+    return with_automatic(run.pipeline.process_api_error)
+
+
+def with_automatic(own: Sequence[Link]) -> Sequence[Link]:
+    """Error processors, and the automatic one, unless one of them takes its place."""
     if any(link.processor_id == PrefillErrorHandler.id for link in own):
         return own
     return (*own, _automatic())

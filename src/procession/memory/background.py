@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
 __all__ = ["Background"]
+
+PATIENCE = 10.0
+"""How long closing waits for what goes on, in seconds."""
 
 _log = logging.getLogger("procession")
 
@@ -34,6 +38,19 @@ class Background:
         here = asyncio.get_running_loop()
         while tasks := [task for task in self._tasks if task.get_loop() is here]:
             await asyncio.wait(tasks)
+
+    async def aclose(self) -> None:
+        """Wait until it has ended, for so many seconds; what goes on is cancelled then."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self.settled()
+        here = asyncio.get_running_loop()
+        left = [task for task in self._tasks if task.get_loop() is here]
+        if left:
+            _log.warning("memory: %d tasks behind runs were cancelled", len(left))
+        for task in left:
+            task.cancel()
+        await self.settled()
 
 
 async def _logged(what: str, work: Coroutine[None, None, object]) -> None:

@@ -11,6 +11,7 @@ from ..processor import Processor
 from ..processors.option_checks import flag, whole
 from ..store import Turn
 from .conversation import memory_context
+from .lent import StoresSomething
 from .options import DEFAULT_LAST_MESSAGES
 from .record import record_of
 from .threads import memory_store
@@ -29,7 +30,7 @@ _NAME = "MessageHistory"
 _TICK = timedelta(milliseconds=1)
 
 
-class MessageHistory(TakesOptions, Processor[Any]):
+class MessageHistory(StoresSomething, TakesOptions, Processor[Any]):
     """Loads the newest `last_messages` of the thread, and saves what the run leaves (M-080).
 
     Among input processors it puts stored messages before the input, in order of time, with source
@@ -55,7 +56,7 @@ class MessageHistory(TakesOptions, Processor[Any]):
         read_only: bool = False,
         save_on_abort: bool = False,
     ) -> None:
-        self._storage = storage
+        self.storage = storage
         self._last = last_messages and whole(_NAME, "last_messages", last_messages)
         self._reads = not flag(_NAME, "read_only", read_only)
         self._saves_aborted = flag(_NAME, "save_on_abort", save_on_abort)
@@ -67,7 +68,7 @@ class MessageHistory(TakesOptions, Processor[Any]):
         conversation = memory_context(args.request_context)
         if conversation is None or self._last == 0:
             return
-        found = await self._load(memory_store(self._storage), conversation)
+        found = await self._load(memory_store(self.storage), conversation)
         messages = args.message_list
         new = messages.get.all.db()
         here = {message.id for message in new}
@@ -94,7 +95,7 @@ class MessageHistory(TakesOptions, Processor[Any]):
         turn = self._turn(ending, conversation)
         if turn is None:
             return
-        store = memory_store(self._storage)
+        store = memory_store(self.storage)
         try:
             await store.save_turn(turn)
             await self._saved(store, conversation, ending)

@@ -13,6 +13,7 @@ from ..processor import Processor
 from ..processors.option_checks import flag
 from .conversation import memory_context
 from .fingerprints import answers, filled, fingerprint, is_answered, twin_of
+from .lent import StoresSomething
 from .threads import memory_store
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _NAME = "MemoryInputFilter"
 _MOST_COMPARED = 500
 
 
-class MemoryInputFilter(TakesOptions, Processor[Any]):
+class MemoryInputFilter(StoresSomething, TakesOptions, Processor[Any]):
     """Keeps of the input what storage does not have: clients often send the whole conversation.
 
     In a thread without messages everything is new. Else new is what the user has said since the
@@ -46,7 +47,7 @@ class MemoryInputFilter(TakesOptions, Processor[Any]):
     def __init__(
         self, *, storage: Store | MemoryStore | None = None, retain_full_input: bool = False
     ) -> None:
-        self._storage = storage
+        self.storage = storage
         self._retains = flag(_NAME, "retain_full_input", retain_full_input)
 
     async def process_input(self, args: ProcessInputArgs) -> None:
@@ -55,7 +56,7 @@ class MemoryInputFilter(TakesOptions, Processor[Any]):
         messages = args.message_list
         if conversation is None:
             return
-        store, thread = memory_store(self._storage), conversation.thread_id
+        store, thread = memory_store(self.storage), conversation.thread_id
         if messages.unmatched:
             _take_results(messages, await store.newest_messages(thread, _MOST_COMPARED // 10))
         given = messages.get.input.db()

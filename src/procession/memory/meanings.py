@@ -11,6 +11,7 @@ import msgspec
 from ..embedder import Embedder, EmbedderSpec, EmbeddingKind, resolve_embedder
 from ..embedding_cache import embed
 from ..errors import InputError
+from ..lifetime import close_all
 from ..records import format_time
 from ..vector_store import VectorEntry, VectorHit, VectorStore
 
@@ -39,9 +40,14 @@ class Meanings:
 
     def __init__(self, vector: VectorStore, embedder: EmbedderSpec, options: RecallOptions) -> None:
         self._vector = vector
-        self._embedder = _with_options(resolve_embedder(embedder), options.embedder_options)
+        self._resolved = resolve_embedder(embedder)
+        self._embedder = _with_options(self._resolved, options.embedder_options)
         self._name = options.index_name
         self._config = dict(options.index_config or {})
+
+    async def aclose(self) -> None:
+        """Close what the embedder has open in the running event loop."""
+        await close_all([self._resolved])
 
     async def search(
         self, text: str, options: RecallOptions, conversation: Conversation

@@ -9,7 +9,9 @@ from msgspec.structs import replace
 
 from ..errors import InputError, OptionError, OwnerError
 from ..extension import Around
+from ..host import hand_over
 from ..keywords import check_keywords
+from ..lifetime import close_all
 from ..store import Store
 from ..tools import Tool
 from ..waiting import WaitingCalls
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
     from ..embedder import EmbedderSpec
     from ..extension import Opening
+    from ..host import Host
     from ..messages import Message
     from ..store import Include, MemoryStore
     from ..vector_store import VectorStore
@@ -108,6 +111,25 @@ class Memory(Threads):
     def options_for(self, asked: Mapping[str, Any] | None) -> MemoryOptions:
         """The options of a call that gives `asked` (M-020)."""
         return self._checked(merged_options(_NAME, self._given, asked)) if asked else self.options
+
+    # ── with an app ────────────────────────────────────────────────────────────────────────────
+
+    def register_app(self, app: Host) -> None:
+        """Take the app's store, if there is no storage (M-021); all is closed with the app."""
+        super().register_app(app)
+        hand_over(app, self.vector)
+        for held in (self.vector, self.embedder, self):
+            app.attach(held)
+
+    async def aclose(self) -> None:
+        """Wait for the work behind runs, 10 seconds at most, and close the connections of models.
+
+        What was given, `storage` and `vector`, stays open: it is its owner's, or the app's. The
+        memory can be used again.
+        """
+        await self.background.aclose()
+        if self._kept is not None:
+            await close_all([*self._kept.before, *self._kept.behind])
 
     # ── what a run is given ────────────────────────────────────────────────────────────────────
 

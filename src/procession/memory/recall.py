@@ -6,11 +6,13 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OptionError
+from ..host import hand_over
 from ..keywords import TakesOptions
 from ..processor import Processor
 from ..records import format_time
 from .conversation import memory_context
 from .history import put_behind
+from .lent import StoresSomething
 from .meanings import Meanings
 from .options import read_recall
 from .record import record_of
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..embedder import EmbedderSpec
     from ..ending import RunEnded
+    from ..host import Host
     from ..message_list import MessageList
     from ..messages import Message
     from ..processor import ProcessInputArgs
@@ -38,7 +41,7 @@ _log = logging.getLogger("procession")
 TAG = "semantic-recall"
 
 
-class SemanticRecall(TakesOptions, Processor[Any]):
+class SemanticRecall(StoresSomething, TakesOptions, Processor[Any]):
     """Finds earlier messages near the user's newest one, and puts them before the model (M-140).
 
     `top_k` messages are looked up, each with its neighbours: `message_range` is their number, or
@@ -77,7 +80,7 @@ class SemanticRecall(TakesOptions, Processor[Any]):
         for name, value in (("vector", vector), ("embedder", embedder)):
             if not value:
                 raise OptionError(f"{_NAME}: give {name}=…")
-        self._storage = storage
+        self.storage = storage
         self._read_only = read_only
         asked = {
             "top_k": top_k,
@@ -92,7 +95,19 @@ class SemanticRecall(TakesOptions, Processor[Any]):
         options = read_recall(_NAME, asked)
         assert options is not None  # it is a mapping
         self._options = options
+        self._vector = vector
         self._meanings = Meanings(vector, embedder, self._options)
+
+    def register_app(self, app: Host) -> None:
+        """Take the app's store if there is no storage; what it looks up with is closed with it."""
+        super().register_app(app)
+        hand_over(app, self._vector)
+        app.attach(self._vector)
+        app.attach(self)
+
+    async def aclose(self) -> None:
+        """Close what the embedder has open in the running event loop."""
+        await self._meanings.aclose()
 
     # ── what is put before the model ───────────────────────────────────────────────────────────
 
@@ -116,7 +131,7 @@ class SemanticRecall(TakesOptions, Processor[Any]):
         hits = await self._meanings.search(text, self._options, conversation)
         if not hits:
             return []
-        page = await memory_store(self._storage).list_messages(
+        page = await memory_store(self.storage).list_messages(
             sorted({str(hit.metadata["thread_id"]) for hit in hits}),
             resource_id=conversation.resource_id,
             include=self._around(hits),
@@ -178,7 +193,7 @@ class SemanticRecall(TakesOptions, Processor[Any]):
             _log.warning("semantic recall: embedding failed: %s", type(error).__name__)
 
     async def _metadata(self, conversation: Conversation) -> Mapping[str, Any] | None:
-        store = memory_store(self._storage)
+        store = memory_store(self.storage)
         thread = await store.get_thread_by_id(conversation.thread_id, conversation.resource_id)
         return conversation.metadata if thread is None else thread.metadata
 

@@ -17,6 +17,7 @@ from ..records import format_time
 from ..signals import Signal
 from ..store import Thread, Turn
 from .background import Background
+from .lent import StoresSomething
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -71,7 +72,8 @@ def memory_store(storage: Any) -> MemoryStore:
     if storage is None:
         raise ConfigurationError(
             "memory has no storage: give it one, for example "
-            "Memory(storage=SQLiteStore('chats.db')), or Memory(storage=InMemoryStore()) to try it"
+            "Memory(storage=SQLiteStore('chats.db')), or Memory(storage=InMemoryStore()) to try "
+            "it; or register its agent on an app that has one: App(agents=…, store=…)"
         )
     get_store = getattr(storage, "get_store", None)
     found = storage if get_store is None else get_store("memory")
@@ -82,7 +84,7 @@ def memory_store(storage: Any) -> MemoryStore:
     return found
 
 
-class Threads:
+class Threads(StoresSomething):
     """Reads and changes threads. Whoever calls it has checked who may: nothing here does (M-184).
 
     All methods raise `ConfigurationError` without a storage, `StoreError` when it fails, and

@@ -62,10 +62,14 @@ class ThreadTitles(Processor[Any]):
     def __init__(
         self, *, storage: Store | MemoryStore | None, options: TitleOptions, background: Background
     ) -> None:
-        self._storage = storage
+        self.storage = storage
         self._options = options
         self._background = background
         self._models = ResolvedModels(options.model)
+
+    async def aclose(self) -> None:
+        """Close what its model has open in the running event loop."""
+        await self._models.aclose()
 
     async def run_ended(self, ending: RunEnded) -> None:
         """Begin to make a title, if the run has gone well (M-163)."""
@@ -75,7 +79,7 @@ class ThreadTitles(Processor[Any]):
         self._background.begin("the title of a thread", self._give(conversation, ending))
 
     async def _give(self, conversation: Conversation, ending: RunEnded) -> None:
-        store = memory_store(self._storage)
+        store = memory_store(self.storage)
         transcript = await self._transcript(store, conversation, ())
         if not transcript:
             return
@@ -134,7 +138,7 @@ class EmittedTitles(ThreadTitles):
             return
         try:
             new = [*args.message_list.get.input.db(), *args.message_list.get.response.db()]
-            store = memory_store(self._storage)
+            store = memory_store(self.storage)
             transcript = await self._transcript(store, conversation, new)
             if not transcript:
                 return
@@ -157,7 +161,7 @@ class EmittedTitles(ThreadTitles):
         if conversation is None or not title or ending.status != "success":
             return
         try:
-            await _write(memory_store(self._storage), conversation, title)
+            await _write(memory_store(self.storage), conversation, title)
         except Exception as error:
             _log.warning("memory: the title of a thread failed: %s", type(error).__name__)
 

@@ -13,6 +13,7 @@ from ..signals import Signal
 from ..store import WORKING_MEMORY_KEY
 from ..tools import Tool
 from .conversation import memory_context
+from .lent import StoresSomething
 from .notes import NoteForm, TextNotes, note_form
 from .threads import memory_store
 from .told import block
@@ -44,7 +45,7 @@ TAG = "working-memory"
 """The tag of the system message, and the state id of the signal (M-126)."""
 
 
-class WorkingMemory(TakesOptions, Processor[Any]):
+class WorkingMemory(StoresSomething, TakesOptions, Processor[Any]):
     """Tells the model what it has noted down, and how to keep the notes up to date (M-120).
 
     `scope="resource"` keeps one set of notes for all threads of a resource, `"thread"` one for each
@@ -74,7 +75,7 @@ class WorkingMemory(TakesOptions, Processor[Any]):
         agent_managed: bool = True,
         read_only: bool = False,
     ) -> None:
-        self._storage = storage
+        self.storage = storage
         one_of(_NAME, "scope", scope, ("resource", "thread"))
         self._scope: Scope = scope
         self._form = note_form(_NAME, text_or_none(_NAME, "template", template), schema)
@@ -89,7 +90,7 @@ class WorkingMemory(TakesOptions, Processor[Any]):
         conversation = memory_context(args.request_context)
         if conversation is None:
             return
-        notes = await notes_of(memory_store(self._storage), conversation, self._scope)
+        notes = await notes_of(memory_store(self.storage), conversation, self._scope)
         form = await self._form_for(args.request_context)
         args.message_list.add_system(self._told(form, notes), TAG)
 
@@ -138,7 +139,7 @@ class SignalledNotes(WorkingMemory):
         conversation = memory_context(args.request_context)
         if conversation is None or args.step_number > 0:
             return
-        notes = await notes_of(memory_store(self._storage), conversation, self._scope)
+        notes = await notes_of(memory_store(self.storage), conversation, self._scope)
         if notes is None or notes == _last_signalled(args.messages):
             return
         assert args.send_signal is not None  # of a step

@@ -19,6 +19,7 @@ from .filters import All, parse_filter
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ..host import Host
     from ..vector_store import IndexInfo, Metric, VectorEntry, VectorFilter, VectorHit
 
 __all__ = ["CheckedVectors", "Chosen", "Entries", "Search", "no_such_index"]
@@ -45,6 +46,10 @@ class CheckedVectors(ABC, TakesOptions):
     That is known where the index is: what is given a dimension is to be called there, and in a
     thread, for there may be much of it.
     """
+
+    def register_app(self, app: Host) -> None:
+        """The store of the vectors is closed with the app."""
+        app.attach(getattr(self, "_store", None))
 
     async def create_index(self, name: str, dimension: int, *, metric: Metric = "cosine") -> None:
         """See `VectorStore.create_index`."""
