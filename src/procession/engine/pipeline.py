@@ -84,6 +84,9 @@ class Link:
         beside = self.is_async or name != "process_output_stream"
         self.may_write = beside and may_write(self.hook)
         self.looks_back = name == "process_output_stream" and may_look_back(self.hook)
+        traits: Any = getattr(processor, "traits_of", None)
+        if traits is not None:  # it stands for several, and knows what they may do
+            self.may_write, self.looks_back = traits(name)
         self.process_data_parts = bool(getattr(processor, "process_data_parts", False))
         policy = policy_of(processor)
         self.guard = None if policy is None else Guard(policy, processor, name)
@@ -229,7 +232,11 @@ class Pipeline:
         at_work = {id(link.processor) for name in _LISTS[where] for link in getattr(self, name)}
         for entry in processors:
             called = {id(each) for name in _LISTS[where] for each, _ in in_place([entry], name)}
-            if called.isdisjoint(at_work) and getattr(entry, "run_ended", None) is None:
+            closes = any(
+                getattr(each, "run_ended", None) is not None
+                for each, _ in in_place([entry], "run_ended")
+            )
+            if called.isdisjoint(at_work) and not closes:
                 _tell_misplaced(entry.id, type(entry).__name__, where)
 
     def joined(self, link: Link) -> Pipeline:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..chunks import Chunk
     from .guard import Guard
 
-__all__ = ["guarded_hook"]
+__all__ = ["chunk_copy", "guarded_hook"]
 
 Hook = Callable[[Any], Any]
 Check = Callable[[Any, Any], None]
@@ -244,14 +244,14 @@ class _Watched:
 
     def _call(self, args: Any) -> Observed | None:
         call = Observed(self._guard, self._run, args)
-        call.args.part = _copy(args.part)
+        call.args.part = chunk_copy(args.part)
         return call if call.enter() else None
 
     def _told(self, call: Observed, part: Chunk, returned: Any) -> None:
         given: Any = call.args.part
         if call.args.verdict is None:
             if returned is not given and returned is not None:
-                self._check(returned, _copy(part))
+                self._check(returned, chunk_copy(part))
             if returned is None:
                 call.tell("drop")
             elif _content(returned) != _content(part) or call.would_change():
@@ -272,7 +272,8 @@ def _mark(chunk: Chunk) -> Mark:
     return Mark(chunk)
 
 
-def _copy(chunk: Chunk) -> Chunk:
+def chunk_copy(chunk: Chunk) -> Chunk:
+    """A copy of a chunk with a payload of its own; most are pieces of text, and quickly copied."""
     if _is_small(chunk):
         made = _own(chunk)
         made.payload = _own(chunk.payload)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from ..engine.gate import ENGINES_OWN
 from ..errors import TripWire
 from ..processor import watches_of
-from .pace import Pace, text_size
+from .branches import NOT_YET
+from .pace import PIECES, Pace, text_size
 from .phases import OUTPUT_STREAM, PHASES
 from .stages import Branch, Parallel
 from .step_gate import StepGate
@@ -134,15 +135,30 @@ class AtGate:
 
     async def call(self, step: Step, value: Any, path: Path) -> Any:
         """What the processor's hook makes of the chunk: one, several, or none of it yet."""
-        part = value.get("part")
-        link = step.link(_PHASE.hook)
-        if link is None or part is None:
+        if value.get("part") is None:
             return value
+        gate = self._gate(step, path)
+        if gate is None:
+            return value
+        return await gate.offer(value if isinstance(value, StepValue) else self.fork(value))
+
+    def ask(self, step: Step, value: StepValue, path: Path) -> Any:
+        """As `call`, where the hook is plain and lets a piece of text pass; else `NOT_YET`."""
+        if value["part"].type not in PIECES or self._segment.workflow.retries_of(step)[0]:
+            return NOT_YET
+        gate = self._gate(step, path)
+        return value if gate is None else gate.ask(value)
+
+    def _gate(self, step: Step, path: Path) -> StepGate | None:
+        """The gate of a step; none, if its processor has no such hook."""
         gate = self._gates.get(path)
         if gate is None:
-            outer = cast("Any", self._args.writer)
-            gate = self._gates[path] = StepGate(self._run, link, outer, self._at)
-        return await gate.offer(value if isinstance(value, StepValue) else self.fork(value))
+            link = step.link(_PHASE.hook)
+            if link is None:
+                return None
+            writer = cast("Any", self._args.writer)
+            gate = self._gates[path] = StepGate(self._run, link, writer, self._at)
+        return gate
 
     # ── letting go ─────────────────────────────────────────────────────────────────────────────
 
@@ -246,11 +262,8 @@ class AtGate:
                 inner = (*path, step.id)
                 if step.kind == "workflow":
                     self._open_all(step.made_of.stages, inner)
-                    continue
-                link = step.link(_PHASE.hook) if step.kind == "processor" else None
-                if link is not None and inner not in self._gates:
-                    writer = cast("Any", self._args.writer)
-                    self._gates[inner] = StepGate(self._run, link, writer, self._at)
+                elif step.kind == "processor":
+                    self._gate(step, inner)
 
 
 def _all_stages(stages: Sequence[Stage]) -> Any:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     from .execution import Execution
 
-__all__ = ["side_by_side"]
+__all__ = ["NOT_YET", "side_by_side"]
+
+NOT_YET: Any = object()
+"""Instead of an output that has to be waited for."""
 
 
 async def side_by_side(execution: Execution, work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:

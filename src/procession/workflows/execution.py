@@ -9,9 +9,11 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from ..engine.workers import begin_work
+from .branches import NOT_YET
 from .context import StepContext
 from .endings import Bailed, way_out
 from .phases import PHASES
+from .values import StepValue
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -147,6 +149,10 @@ class Execution:
         """
         return self.host.fork(value) if _is_step_value(value) else value
 
+    def at_once(self, step: Step, value: Any) -> Any:
+        """The output of a step that needs not be waited for; `NOT_YET` where that is not known."""
+        return NOT_YET
+
     async def decided(self, id: str, decide: Callable[[], Awaitable[Any]], number: int = 0) -> Any:
         """What a condition has come to: when a run is resumed, what it came to before."""
         if self.journal is None:
@@ -188,13 +194,16 @@ class Execution:
         return output
 
     async def _attempts(self, step: Step, value: Any, key: str, resumed: Any) -> Any:
-        value = self._checked(step.input, value, f"the input of step {step.id!r}")
+        if step.input is not None and not isinstance(value, StepValue):
+            value = self._checked(step.input, value, f"the input of step {step.id!r}")
         retries, pause = self.workflow.retries_of(step)
         count = 0
         while True:
             given = self.fork(value) if retries else value
             try:
                 output = await self._called(step, given, key, count, resumed)
+                if step.output is None or isinstance(output, StepValue):
+                    return output
                 return self._checked(step.output, output, f"the output of step {step.id!r}")
             except Exception:
                 if count >= retries:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Kept", "Pace", "Span", "text_size"]
+__all__ = ["PIECES", "Kept", "Pace", "Span", "text_size"]
 
-_TEXTS = frozenset({"text-delta", "reasoning-delta"})
+PIECES = frozenset({"text-delta", "reasoning-delta"})
 
 
 class Span(NamedTuple):
@@ -27,7 +27,7 @@ class Span(NamedTuple):
 
 def text_size(chunk: Any) -> int:
     """How many places a chunk takes: one at least, so that its order is known."""
-    return max(1, len(chunk.payload.text)) if chunk.type in _TEXTS else 1
+    return max(1, len(chunk.payload.text)) if chunk.type in PIECES else 1
 
 
 class _Entry:
@@ -53,7 +53,7 @@ class Kept:
 
     def came(self, chunk: Any, span: Span) -> None:
         """A text has come to the step."""
-        if chunk.type not in _TEXTS:
+        if chunk.type not in PIECES:
             return
         lane, size = (chunk.type, chunk.payload.id), len(chunk.payload.text)
         self._entries.setdefault(lane, deque()).append(_Entry(span, size))

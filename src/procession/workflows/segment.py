@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..errors import InputError, ProcessorError
 from ..messages import DataPart
 from ..policy.keeping import put_data
 from ..processor import ProcessInputStepResult
+from ..writing import may_use
 from .at_gate import AtGate
 from .endings import Bailed, Suspended, way_out
 from .execution import Execution, SharedState
@@ -42,7 +43,9 @@ class Segment:
         self.stages = tuple(stages)
         self.id = workflow.id
         self.name = workflow.name
-        self.processors = [*_processors(stages)]
+        self._steps = [step for step in all_steps(stages) if step.kind == "processor"]
+        self._functions = [*_functions(stages)]
+        self.processors = [step.made_of for step in self._steps]
         self.process_data_parts = any(
             getattr(each, "process_data_parts", False) for each in self.processors
         )
@@ -75,6 +78,14 @@ class Segment:
         if phase.name == INPUT_STEP:
             return _chosen(args, outcome)
         return live if changed else None
+
+    def traits_of(self, hook: str) -> tuple[bool, bool]:
+        """Whether something within may write to the client in this hook, or look back at earlier
+        chunks.
+        """
+        links = [link for step in self._steps if (link := step.link(hook)) is not None]
+        writes = any(link.may_write for link in links) or any(map(_may_write, self._functions))
+        return writes, any(link.looks_back for link in links)
 
     def stand_at_gate(self, run: RunState, args: Any, position: int) -> AtGate:
         """What stands at a run's gate for the stages."""
@@ -163,16 +174,32 @@ def _differs(one: Any, other: Any) -> bool:
         return True
 
 
-def _processors(stages: Sequence[Stage]) -> Any:
+def all_steps(stages: Sequence[Stage]) -> Iterator[Step]:
+    """The steps of stages, and those of the workflows within."""
     for stage in stages:
         for step in stage.steps:
-            yield from _of_step(step)
+            if step.kind == "workflow":
+                yield from all_steps(step.made_of.stages)
+            else:
+                yield step
 
 
-def _of_step(step: Step) -> Sequence[Any]:
-    if step.kind == "processor":
-        return (step.made_of,)
-    return step.made_of.processors if step.kind == "workflow" else ()
+def _functions(stages: Sequence[Stage]) -> Iterator[Any]:
+    """What of the user's is called besides processors: functions, agents, tools."""
+    for stage in stages:
+        yield from stage.functions
+        for step in stage.steps:
+            if step.kind == "workflow":
+                yield from _functions(step.made_of.stages)
+            elif step.kind != "processor":
+                yield step.execute
+
+
+def _may_write(function: Any) -> bool:
+    return may_use(function, _WRITING)
+
+
+_WRITING = frozenset({"writer", "_execution"})
 
 
 def _has_work(stages: Sequence[Stage], processors: Sequence[Any], phase: Phase) -> bool:

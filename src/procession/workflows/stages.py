@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import InputError
-from .branches import side_by_side
+from .branches import NOT_YET, side_by_side
 from .context import StepContext
 
 if TYPE_CHECKING:
@@ -82,9 +82,13 @@ class Parallel:
 
     async def run(self, execution: Execution, value: Any) -> Any:
         inputs = [execution.fork(value) for _ in self.steps]
-        work = [execution.step(s, v) for s, v in zip(self.steps, inputs, strict=True)]
-        outputs = await side_by_side(execution, work)
-        return {step.id: output for step, output in zip(self.steps, outputs, strict=True)}
+        found = {s.id: execution.at_once(s, v) for s, v in zip(self.steps, inputs, strict=True)}
+        left = [n for n, step in enumerate(self.steps) if found[step.id] is NOT_YET]
+        if left:
+            work = [execution.step(self.steps[n], inputs[n]) for n in left]
+            for number, output in zip(left, await side_by_side(execution, work), strict=True):
+                found[self.steps[number].id] = output
+        return found
 
     def describe(self) -> dict[str, Any]:
         steps = [{"type": "step", "step": described(step)} for step in self.steps]

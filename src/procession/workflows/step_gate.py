@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
-from ..engine.gate import Gate
+from ..engine.gate import PENDING, Gate
 from ..engine.pipeline import Chain
 from ..hold import Held
+from .branches import NOT_YET
 from .pace import Kept, Span
 from .values import StepValue, as_part
 
@@ -114,12 +115,14 @@ def _of_step(kind: type[Any]) -> type[Any]:
 class StepGate:
     """The gate of one step of one run, and where what it keeps stood in the stream."""
 
-    __slots__ = ("_held", "_kept", "_run", "gate", "is_beside")
+    __slots__ = ("_asked", "_held", "_kept", "_run", "gate", "is_beside")
 
     def __init__(self, run: RunState, link: Link, writer: Any, at: int) -> None:
         self._run = StepRun(run, link, writer)
         self.gate = self._run.gate = Gate(cast("Any", self._run))
         self._kept = Kept(at)
+        self._asked: tuple[int | None] | None = None
+        """Of a value that was asked about, and is to be offered: what `_take` gave."""
         post = self.gate.first()
         self._held = post.held if isinstance(post.held, Held) else None
         self.is_beside = post.flush is not None and post.flush.is_beside
@@ -128,18 +131,44 @@ class StepGate:
     def begin(self, at: int) -> None:
         """An attempt begins: what one before has left is forgotten."""
         self._kept = Kept(at)
-        self._run.out = []
+        self._run.out, self._asked = [], None
         self.gate.for_object = self._run.asks_gate_for_object()
         self.gate.begin_attempt(self._run.step_number)
 
     async def offer(self, value: StepValue) -> StepValue:
         """The value with what the step lets go of: a chunk, several, or none."""
-        run, part = self._run, value["part"]
+        part, asked = value["part"], self._asked
+        if asked is None:
+            before = self._take(value)
+            passed = await self.gate.through(part)
+        else:
+            before, self._asked = asked[0], None
+            passed = await self.gate.finish(part)
+        return self._made(value, passed, before)
+
+    def ask(self, value: StepValue) -> Any:
+        """As `offer`, where the hook is plain and lets a piece of text pass; else `NOT_YET`: then
+        the same value is to be offered.
+        """
+        if not self.gate.is_plain or self._run.out:
+            return NOT_YET
+        before = self._take(value)
+        passed = self.gate.ask(value["part"])
+        if passed is PENDING:
+            self._asked = (before,)
+            return NOT_YET
+        return self._made(value, passed, before)
+
+    def _take(self, value: StepValue) -> int | None:
+        """A value comes; from where on something may be kept already."""
         before = self.low(value.low)
-        run.value = value
+        self._run.value = value
         if self._held is not None:
-            self._kept.came(part, Span(value.low, value.at, value.exact))
-        passed = await self.gate.through(part)
+            self._kept.came(value["part"], Span(value.low, value.at, value.exact))
+        return before
+
+    def _made(self, value: StepValue, passed: Chunk | None, before: int | None) -> StepValue:
+        run, part = self._run, value["part"]
         chunks, run.out = run.out, []
         if passed is not None:
             chunks.append(passed)

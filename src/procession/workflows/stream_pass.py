@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from .branches import NOT_YET
 from .execution import Execution
 from .stages import Branch, Parallel
 from .values import StepValue, as_part, chunks_in
 
 if TYPE_CHECKING:
     from .stages import Stage
+    from .steps import Step
 
 __all__ = ["StreamPass"]
 
@@ -37,6 +39,15 @@ class StreamPass(Execution):
                 return await self._several(rest, rows)
             value = rows[0]
         return value
+
+    def at_once(self, step: Step, value: Any) -> Any:
+        """What plain hooks make of a piece of text."""
+        if step.kind != "processor" or not isinstance(value, StepValue):
+            return NOT_YET
+        output = cast("Any", self.host).ask(step, value, (*self.path, step.id))
+        if output is not NOT_YET:
+            self.results[step.id] = output
+        return output
 
     async def _several(self, rest: Sequence[Stage], rows: Sequence[Any]) -> Any:
         """The rest of the stages for each of several."""

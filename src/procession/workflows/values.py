@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from ..chunks import Chunk
 from ..errors import InputError
 from ..message_list import MessageList, isolated
 from ..messages import Message
 from ..policy.marks import copied
+from ..policy.streaming import chunk_copy
 from .phases import OUTPUT_RESULT, OUTPUT_STREAM, Phase
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ __all__ = [
 ]
 
 _COPIED = frozenset(
-    "active_tools provider_options model_settings tool_calls provider_metadata args part".split()
+    "active_tools provider_options model_settings tool_calls provider_metadata args".split()
 )
 """What a hook could change in place, and a sibling would see."""
 _LISTED = frozenset({"steps", "tools", "usage"})
@@ -128,19 +130,26 @@ def forked(phase: Phase, value: Mapping[str, Any], lists: Callable[[], MessageLi
     Messages that somebody has put into the value by hand take the place of those of its list.
     """
     made = StepValue(value)
+    if phase.name == OUTPUT_STREAM:
+        return _forked_chunk(made, lists)
     for name, held in made.items():
         if name in _COPIED:
             made[name] = copied(held)
         elif name in _LISTED and isinstance(held, dict | list):
             made[name] = cast("Any", held).copy()
     live = made.known_list
-    if phase.name == OUTPUT_STREAM:
-        if live is None:
-            made.make_list = lambda: lists().twin()
-        else:
-            made["message_list"] = live.twin()
-        return made
     return with_list(phase, made, settled(phase, value, live if live is not None else lists()))
+
+
+def _forked_chunk(made: StepValue, lists: Callable[[], MessageList]) -> StepValue:
+    part, live = made["part"], made.known_list
+    if isinstance(part, Chunk):
+        made["part"] = chunk_copy(part)
+    if live is None:
+        made.make_list = lambda: lists().twin()
+    else:
+        made["message_list"] = live.twin()
+    return made
 
 
 def settled(phase: Phase, value: Mapping[str, Any], messages: MessageList) -> MessageList:
