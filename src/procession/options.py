@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, cast
 
 from .errors import ConfigurationError
 from .hook_functions import near_name
+from .keywords import check_keywords
 from .model import ModelSettings
 from .records import clean_text
 from .request_context import RequestContext
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .results import StepResult
     from .spans import Observer
     from .structured.options import StructuredOutputOptions
+    from .tracing_context import TracingContext
 
 __all__ = [
     "ID",
@@ -52,6 +54,23 @@ class RequestScope:
 
 Dynamic = Callable[[RequestScope], Any]
 """A function of the request, plain or async; it is called once per request."""
+
+
+class TracingOptions(TypedDict, total=False):
+    """How one run is traced (O-056); it says nothing where nobody traces.
+
+    `metadata` and `tags` stand on the root span, `root_span_name` is its name.
+    `request_context_keys` names entries of the request context that are recorded. `trace_id` (32
+    hexadecimal digits) and `parent_span_id` (16) make the run part of a trace that somebody else
+    has begun.
+    """
+
+    metadata: Mapping[str, Any]
+    request_context_keys: Sequence[str]
+    trace_id: str
+    parent_span_id: str
+    tags: Sequence[str]
+    root_span_name: str
 
 
 class OtherOptions(TypedDict, total=False):
@@ -87,6 +106,8 @@ class OtherOptions(TypedDict, total=False):
     include_raw_chunks: bool
     require_tool_approval: bool | Callable[[ToolCallInfo], bool | Awaitable[bool]]
     observer: Observer | None
+    tracing_context: TracingContext | None
+    tracing_options: TracingOptions | None
     run_id: str
 
 
@@ -99,7 +120,8 @@ class CallOptions(OtherOptions, total=False):
     `{"thread": id or {"id": …}, "resource": id}`. `system` and `context` add system text and
     messages to the agent's. `prepare_step` has the arguments and returns of `process_input_step`
     (R-210). `require_tool_approval` makes every tool call wait until it is approved, or those of
-    which a function of their `ToolCallInfo` says so (R-570). `structured_output={"schema": …}` asks
+    which a function of their `ToolCallInfo` says so (R-570). `tracing_context`, from a hook,
+    makes the run part of that one's trace (O-007). `structured_output={"schema": …}` asks
     for an object of that schema (`StructuredOutputOptions`).
 
     Callbacks may be plain or async (R-554). What one raises fails the run like what a hook raises:
@@ -264,6 +286,29 @@ def _check_settings(name: str, settings: Any) -> None:
         count(f"{name}: max_retries", given["max_retries"])
 
 
+_TRACE_IDS = {"trace_id": 32, "parent_span_id": 16}
+
+
+def _check_tracing(name: str, asked: Any) -> None:
+    if asked is None:
+        return
+    if not isinstance(asked, Mapping):
+        _wrong(name, "a mapping, or None", asked)
+    given = cast("Mapping[str, Any]", asked)
+    check_keywords(name, given, TracingOptions.__annotations__)
+    for key, digits in _TRACE_IDS.items():
+        value = given.get(key)
+        if value is not None and not (isinstance(value, str) and _is_hex(value, digits)):
+            raise ConfigurationError(f"{name}: {key} must be {digits} hexadecimal digits")
+    for key in ("tags", "request_context_keys"):
+        if given.get(key) is not None and not _are_names(given[key]):
+            _wrong(f"{name}: {key}", "a list of texts", given[key])
+
+
+def _is_hex(value: str, digits: int) -> bool:
+    return len(value) == digits and not value.strip("0123456789abcdef") and bool(value.strip("0"))
+
+
 def _check_structured(_name: str, asked: Any) -> None:
     asked_for(asked)
 
@@ -320,6 +365,10 @@ _CHECKS: dict[str, Check] = {
         "an object with a method span(span)",
         lambda value: callable(getattr(value, "span", None)),
     ),
+    "tracing_context": _kind(
+        "the tracing_context of a hook", lambda value: hasattr(value, "current_span")
+    ),
+    "tracing_options": _check_tracing,
     "run_id": _kind(ID, is_id),
 }
 """The options whose kind is checked at the boundary; the others are messages, read as such."""

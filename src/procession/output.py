@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 else:
     Obj = TypeVar("Obj")
 
-__all__ = ["FullOutput"]
+__all__ = ["FullOutput", "trace_id_of"]
 
 
 class FullOutput(Generic[Obj]):
@@ -41,6 +41,11 @@ class FullOutput(Generic[Obj]):
     def run_id(self) -> str:
         """The run's id, as on every chunk."""
         return self._run.run_id
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of its trace; `None` when it is not traced, or not sampled (O-056)."""
+        return trace_id_of(self._run)
 
     @property
     def text(self) -> str:
@@ -181,3 +186,9 @@ class FullOutput(Generic[Obj]):
     def _gathered(self, name: str) -> list[Any]:
         steps = (result for result in self._run.all_steps if result.accepted)
         return [item for result in steps for item in getattr(result, name)]
+
+
+def trace_id_of(run: RunState) -> str | None:
+    """The id of a run's trace, if it has one."""
+    context = run.tracing_context
+    return context.current_span.trace_id if context and context.current_span.is_valid else None

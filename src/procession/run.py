@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 from .engine.reminders import accept_signal
 from .engine.tape import Tape
 from .errors import ConfigurationError
-from .output import FullOutput, Obj
+from .output import FullOutput, Obj, trace_id_of
 from .policy import events_of
 from .structured.object_chunk import elements
 
@@ -66,6 +66,11 @@ class Run(Generic[Obj]):
     def run_id(self) -> str:
         """The run's id, on every chunk."""
         return self._state.run_id
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of its trace; `None` when it is not traced, or not sampled (O-056)."""
+        return trace_id_of(self._state)
 
     @property
     def message_id(self) -> str:

@@ -1,7 +1,8 @@
 """What is kept between runs: threads, their messages, working memory, and runs that wait (M-200).
 
 A `Store` has domains: `"memory"` keeps conversations, `"workflows"` what a run needs to go on
-later. These are contracts; the stores that come with the library are in `procession.stores`.
+later, `"observability"` traces (`procession.trace_store`). These are contracts; the stores that
+come with the library are in `procession.stores`.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from .records import Record, format_time, parse_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
+
+    from .trace_store import ObservabilityStore
 
 __all__ = [
     "WORKING_MEMORY_KEY",
@@ -389,6 +392,8 @@ class Store(Protocol):
     def get_store(self, domain: Literal["memory"]) -> MemoryStore: ...
     @overload
     def get_store(self, domain: Literal["workflows"]) -> WorkflowStore: ...
+    @overload
+    def get_store(self, domain: Literal["observability"]) -> ObservabilityStore: ...
     @overload
     def get_store(self, domain: str) -> Any: ...
     def get_store(self, domain: str) -> Any:

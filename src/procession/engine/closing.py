@@ -296,12 +296,20 @@ async def _end_waiting(run: RunState, step: Step) -> None:
     run.add_usage(result.usage)
     run.text = "".join(r.text for r in run.all_steps if r.accepted)
     _end(run, "suspended", "suspended")
-    await settle(run)
-    if run.status == "suspended":
-        try:
-            await run.waiting_calls.keep(kept)
-        except ProcessionError as error:  # taken since, while others were told; a store that fails
-            broken(run, error)
+    try:
+        await settle(run)
+        if run.status == "suspended":
+            await _keep(run, kept)
+    finally:
+        if run.observer is not None:
+            run.observer.run_ended(run)
+
+
+async def _keep(run: RunState, kept: Kept) -> None:
+    try:
+        await run.waiting_calls.keep(kept)
+    except ProcessionError as error:  # taken since, while others were told; a store that fails
+        broken(run, error)
 
 
 def parting(run: RunState) -> list[Chunk]:
@@ -346,6 +354,8 @@ async def settle(run: RunState) -> None:
     finally:
         for teller, problem in problems:
             _take_in(run, teller, problem)
+        if run.observer is not None and run.status != "suspended":
+            run.observer.run_ended(run)
         run.release()
 
 

@@ -24,7 +24,6 @@ from .flushing import Flush, LetsGo, StandsAtGate
 from .mending import mend_edited, mend_returned
 from .pipeline import failed
 from .stream_parts import StreamParts, frozen_chunk
-from .tracks import ChunkTrack
 from .turns import IDLE, Turns
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from .pipeline import Link
     from .run_state import RunState
+    from .tracks import ChunkTrack
 
 __all__ = ["ENGINES_OWN", "PENDING", "Gate", "Post"]
 
@@ -169,7 +169,8 @@ class Gate:
 
     def _post(self, position: int, link: Link) -> Post:
         args = self._args(position, link)
-        track = ChunkTrack(link.processor_id) if self._run.observer else None
+        observer = self._run.observer
+        track = None if observer is None else observer.watch_chunks(self._run, link, args)
         return Post(position, link, args, track, self._hook(position, link, args))
 
     def _args(self, position: int, link: Link) -> ProcessOutputStreamArgs[Any]:
@@ -218,6 +219,7 @@ class Gate:
             return
         observed = link.guard is not None and link.guard.policy.observe
         watches, lanes = link.sought()
+        counts = post.track is not None and post.track.sees_all
         if watches:
             if not observed:
                 self._set_beside(post, concurrency_of(link.processor, lanes))
@@ -228,7 +230,7 @@ class Gate:
                 lanes,
                 awaits=post.is_async,
                 # Who observes wants to know of all calls.
-                only_matches=getattr(link.processor, "only_matches", False) and post.track is None,
+                only_matches=getattr(link.processor, "only_matches", False) and not counts,
                 disguised=disguised,
                 in_turn=not isinstance(post.flush, Beside),
             )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .run_state import RunState
     from .step import Step
 
-__all__ = ["note_executed", "telling_processors"]
+__all__ = ["note_executed", "telling_processors", "to_be_stored"]
 
 _OVER = frozenset({"result", "output-error", "output-denied"})
 
@@ -45,7 +45,7 @@ def _ending(run: RunState) -> RunEnded:
         usage=run.usage,
         message_list=run.message_list,
         request_context=run.request_context,
-        messages=_to_be_stored(run),
+        messages=to_be_stored(run),
         executed=[*run.executed] if run.status == "tripwire" else [],
         options=run.options,
         current_model=run.current_model,
@@ -55,7 +55,8 @@ def _ending(run: RunState) -> RunEnded:
     )
 
 
-def _to_be_stored(run: RunState) -> list[Message]:
+def to_be_stored(run: RunState) -> list[Message]:
+    """The new messages of a run that is over, as far as its outcome lets them be kept and shown."""
     if run.status == "tripwire" or run.raises:
         return []
     if run.status == "failed" and not run.all_steps:

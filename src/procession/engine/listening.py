@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import aclosing
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,7 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
         started = perf_counter()
         source = _source(step, request)
         pause: float | None = None
+        failure: Exception | None = None
         stop.waiting = True  # and only while the model is waited for: failures are its own then
         try:
             following = begin_unnoticed(source)
@@ -79,12 +81,14 @@ async def listen(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], None]
                 stop.waiting = True
                 following = source.__anext__()
         except Exception as error:
+            failure = error
             pause = _pause_after(run, step, retries, error, read)
         finally:
             unread: Sequence[Chunk] = () if stop.waiting else read
             stop.waiting = False
             await _close(source)
-            report_call(run, step, perf_counter() - started, unread)
+            error = failure or sys.exception()
+            report_call(run, step, perf_counter() - started, unread, error)
         if pause is None:
             break
         stop.waiting = True

@@ -40,6 +40,7 @@ from .compiled import compile_lists
 from .interruption import Interrupted, Interruption
 from .loop import Loop
 from .pipeline import NO_PROCESSORS, Chain, Link, Pipeline, fold, verdict_in
+from .reporting import begin_reporting
 from .response import find_call
 from .returns import apply_messages, apply_step
 from .run_state import RunState
@@ -92,6 +93,7 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     run.waiting_calls = agent.waiting_calls
     run.pipeline = NO_PROCESSORS
     _take_options(run, options)
+    begin_reporting(run, options)
     run.interruption = Interruption(run.abort_signal)
     try:
         await _model_and_tools(agent, run)
@@ -154,6 +156,7 @@ async def continue_run(
             f"decide the call with another abort_signal, or with abort_signal=None"
         )
     await room.take(kept)
+    begin_reporting(run, options)
     run.streaming = streaming
     run.pipeline = NO_PROCESSORS
     run.interruption = Interruption(run.abort_signal)

@@ -13,7 +13,6 @@ from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from copy import copy
 from functools import lru_cache
-from time import perf_counter
 from types import AsyncGeneratorType, GeneratorType
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,7 +31,6 @@ from ..processor import (
     in_place,
     watches_of,
 )
-from ..spans import Span
 from ..verdicts import verdict_in
 from ..writing import may_look_back, may_write
 
@@ -84,9 +82,6 @@ class Link:
         beside = self.is_async or name != "process_output_stream"
         self.may_write = beside and may_write(self.hook)
         self.looks_back = name == "process_output_stream" and may_look_back(self.hook)
-        traits: Any = getattr(processor, "traits_of", None)
-        if traits is not None:  # it stands for several, and knows what they may do
-            self.may_write, self.looks_back = traits(name)
         self.process_data_parts = bool(getattr(processor, "process_data_parts", False))
         policy = policy_of(processor)
         self.guard = None if policy is None else Guard(policy, processor, name)
@@ -285,7 +280,7 @@ async def fold(  # noqa: C901
         if args.renew is not None:
             args.renew()
         given = () if pick is None else pick(args)
-        started = perf_counter() if observer else 0.0
+        mark = None if observer is None else observer.hook_begins(run, link, args)
         try:
             returned: Any = link.hook(args)
             if link.is_async or (returned is not None and inspect.isawaitable(returned)):
@@ -299,11 +294,11 @@ async def fold(  # noqa: C901
                 _refuse_generator(link, returned)
                 apply(run, link, args, returned)
         except BaseException as error:
-            if observer:
-                _report(run, link, started, args.verdict or error)
+            if observer is not None:
+                observer.hook_ended(run, link, args, mark, args.verdict or error, False)
             await failed(run, link, args, error)
-        if observer:
-            _report(run, link, started, None, changed=returned is not None)
+        if observer is not None:
+            observer.hook_ended(run, link, args, mark, None, returned is not None)
 
 
 async def _under_policy(run: RunState, link: Link, args: HookArgs[Any], apply: Apply) -> None:
@@ -399,29 +394,6 @@ def _is_cancelled() -> bool:
     """Whether the task is asked to end; one that waits for a cancelled one is not."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def _report(
-    run: RunState, link: Link, started: float, error: BaseException | None, changed: bool = False
-) -> None:
-    wire = verdict_in(error) if error else None
-    outcome = "changed" if changed else "ok"
-    if error is not None:
-        outcome = "failed" if wire is None else "retry" if wire.retry else "tripped"
-    assert run.observer is not None
-    run.observer.span(
-        Span(
-            kind="hook",
-            name=link.name,
-            run_id=run.run_id,
-            processor_id=link.processor_id,
-            step_number=run.step_number,
-            attempt=run.retry_count,
-            seconds=perf_counter() - started,
-            outcome=outcome,
-            detail={"reason": wire.reason} if wire else None,
-        )
-    )
 
 
 def sign(wire: TripWire, name: str, kind: str) -> None:

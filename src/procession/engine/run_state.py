@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..request_context import RequestContext
     from ..results import ModelCall
     from ..signals import Signal
-    from ..spans import Observer
+    from ..spans import RunObserver
     from ..tools import Tool
     from ..waiting import WaitingCalls
     from .answer import Answer
@@ -80,7 +80,10 @@ class RunState:
     stop_when: Sequence[Callable[[list[StepResult]], Any]]
     callbacks: dict[str, Callable[[Any], Any]]
     extensions: Sequence[Any]
-    observer: Observer | None
+    observer: RunObserver | None
+    """Who is told of it while it goes on; see `begin_reporting`."""
+    tracing_context: Any
+    """What hooks are given when the run is traced, or could have been."""
     streaming: bool
     hide_signals: bool | Sequence[str]
     include_raw_chunks: bool
@@ -180,7 +183,7 @@ class RunState:
         self.request_context = request_context
         self.tool_choice = "auto"
         self.active_tools = self.provider_options = None
-        self.structured_output = self.abort_signal = self.observer = None
+        self.structured_output = self.abort_signal = self.observer = self.tracing_context = None
         self.max_steps = DEFAULT_MAX_STEPS
         self.max_retries = self.retry_budget = 0
         self.stop_when = self.extensions = self.executed = ()
@@ -251,6 +254,7 @@ class RunState:
         args.abort_signal = self.abort_signal
         args.run = self
         args.run_id = self.run_id
+        args.tracing_context = self.tracing_context
         if writer is None:
             writer = self._writer
             if writer is None:
@@ -322,6 +326,8 @@ class RunState:
         self.step_number = step.number
         self.answer = step.answer
         self.object_result = None
+        if self.observer is not None:
+            self.observer.step_begins(self, step)
         if self.saved_system is None:
             self.saved_system = self.message_list.save_system()
         else:
@@ -397,6 +403,8 @@ class RunState:
     def conclude(self) -> None:
         """The loop is over: the run's reason and text, before the last hooks."""
         self.concluded = True
+        if self.observer is not None:
+            self.observer.loop_ended(self)
         if self.error is None:
             last = self.steps[-1] if self.steps else None
             self.finish_reason = last.finish_reason if last else None
@@ -568,6 +576,7 @@ _OF_ONE_STREAM = frozenset(
         "step_chain",
         "streaming",
         "text",
+        "tracing_context",
         "tripwire",
         "__weakref__",
     }

@@ -197,6 +197,8 @@ class Tape:
         state = self._state
         if state.on_release is not None:
             state.on_release()
+        if state.observer is not None and not (state.in_loop or state.settled):
+            state.observer.run_ended(state)
         if state.in_loop or state.settled or self._events is None or self._events.is_closed():
             return
         self._events.call_soon_threadsafe(_end_unread, state)

@@ -140,9 +140,17 @@ class ToolRunner:
 
     async def _run_one(self, call: Call) -> Outcome:
         outbox = self._run.outbox  # which the run lets go of, even if a tool has closed it
+        observer, mark = self._run.observer, None
+        if observer is not None:
+            mark = observer.tool_begins(self._run, call, self._tools)
         try:
-            return await self._execute(call)
+            outcome = await self._execute(call)
+            if observer is not None:
+                observer.tool_ended(self._run, call, mark, outcome.kind, outcome.error)
+            return outcome
         except BaseException as error:
+            if observer is not None:
+                observer.tool_ended(self._run, call, mark, None, error)
             wire = verdict_in(error)
             if wire is None:
                 raise

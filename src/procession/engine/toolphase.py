@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
@@ -12,7 +11,6 @@ from ..chunks import Chunk, ToolErrorPayload, ToolResultPayload
 from ..messages import OPEN_CALLS
 from ..processor import ProcessToolResultArgs
 from ..records import clean_json
-from ..spans import Span
 from .delivery import pass_on
 from .pipeline import fold, sign, verdict_in
 from .response import find_call
@@ -43,14 +41,11 @@ async def use_tools(run: RunState, step: Step) -> AsyncGenerator[list[Chunk], No
     async with ToolRunner(run, step) as tools:
         tools.start(calls)
         for call in calls:
-            started = perf_counter()
             if (task := tools.task_of(call)) is not None:
                 async with aclosing(run.outbox.until_done(task)) as written:
                     async for batch in written:
                         yield batch
             outcome = await tools.outcome(call)
-            if run.observer is not None:
-                _report(run, call, outcome, started)
             work = _hand_on(run, step, call, outcome)
             if writes:
                 async with aclosing(run.outbox.attend(work)) as written:
@@ -106,6 +101,8 @@ async def _hand_on(run: RunState, step: Step, call: Call, outcome: Outcome) -> N
     chunk.run_id = run.run_id
     passed: list[Chunk] = []
     await pass_on(run, chunk, passed)
+    if run.observer is not None:
+        run.observer.tool_shown(run, call, passed)
     if chunk.type == "tool-result":
         kept = [through for through in passed if through.type == chunk.type]
         step.outcomes.append(kept[0] if kept else chunk)
@@ -176,19 +173,3 @@ def _error_chunk(call: Call, error: BaseException) -> Chunk:
         error=error,
     )
     return Chunk("tool-error", payload, from_="AGENT")
-
-
-def _report(run: RunState, call: Call, outcome: Outcome, started: float) -> None:
-    assert run.observer is not None
-    run.observer.span(
-        Span(
-            kind="tool",
-            name=call.name,
-            run_id=run.run_id,
-            step_number=run.step_number,
-            attempt=run.retry_count,
-            seconds=perf_counter() - started,
-            outcome="failed" if outcome.kind in ("error", "refused") else "ok",
-            detail={"toolCallId": call.id},
-        )
-    )

@@ -6,22 +6,25 @@ from copy import copy
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from ..chunks import DeltaPayload
 from ..spans import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..chunks import Chunk
     from .run_state import RunState
     from .step import Step
 
-__all__ = ["ChunkTrack", "report_call"]
+__all__ = ["ChunkTrack", "content_of", "report_call"]
 
 
 class ChunkTrack:
     """Counts calls, changes and drops, and sums up the time spent in a hook."""
 
     __slots__ = ("changed", "count", "dropped", "processor_id", "seconds")
+
+    sees_all = True
+    """Whether the hook is to be called also for what it has nothing to do with: to be counted."""
 
     def __init__(self, processor_id: str) -> None:
         self.processor_id = processor_id
@@ -32,7 +35,7 @@ class ChunkTrack:
         """The hook, with every call counted and timed."""
 
         def plain(args: Any) -> Any:
-            before = _content(args.part)
+            before = content_of(args.part)
             started = perf_counter()
             returned: Any = before
             try:
@@ -43,7 +46,7 @@ class ChunkTrack:
             return returned
 
         async def awaited(args: Any) -> Any:
-            before = _content(args.part)
+            before = content_of(args.part)
             started = perf_counter()
             returned: Any = before
             try:
@@ -59,7 +62,7 @@ class ChunkTrack:
         self.count += 1
         if returned is None:
             self.dropped += 1
-        elif returned is not before and _content(returned) != before:
+        elif returned is not before and content_of(returned) != before:
             self.changed += 1
 
     def taken(self) -> ChunkTrack:
@@ -69,47 +72,44 @@ class ChunkTrack:
         self.seconds = 0.0
         return taken
 
+    def told(self, run_id: str, step_number: int, attempt: int) -> Span:
+        """What was counted, as a span."""
+        return Span(
+            kind="chunks",
+            name="process_output_stream",
+            run_id=run_id,
+            processor_id=self.processor_id,
+            step_number=step_number,
+            attempt=attempt,
+            seconds=self.seconds,
+            outcome="changed" if self.changed or self.dropped else "ok",
+            count=self.count,
+            changed=self.changed,
+            dropped=self.dropped,
+        )
 
-def _content(chunk: Any) -> tuple[Any, ...]:
+
+def content_of(chunk: Any) -> tuple[Any, ...]:
     """What makes a chunk what it is; an awaitable or a stranger has none."""
-    return (getattr(chunk, "type", None), copy(getattr(chunk, "payload", None)))
+    payload: Any = getattr(chunk, "payload", None)
+    if payload.__class__ is DeltaPayload:
+        return (chunk.type, payload.text, payload.id)
+    return (getattr(chunk, "type", None), copy(payload))
 
 
-def report_call(run: RunState, step: Step, seconds: float, unread: Sequence[Chunk]) -> None:
-    """Tell of a model call that is over: whoever has asked for it, and the observer, if any, who
-    hears as well what processors did with the answer.
+def report_call(
+    run: RunState,
+    step: Step,
+    seconds: float,
+    unread: Sequence[Any],
+    error: BaseException | None,
+) -> None:
+    """Tell of a model call that is over: whoever has asked for it, and the observer, if any.
 
-    `unread` is the last read, where a hook would not let all of it be taken in.
+    `unread` is the last read, where a hook would not let all of it be taken in; `error` what has
+    ended the call.
     """
     if step.listeners:
         step.tell_listeners(run, unread)
-    if run.observer is None:
-        return
-    run.observer.span(
-        Span(
-            kind="model",
-            name=step.model_id,
-            run_id=run.run_id,
-            step_number=step.number,
-            attempt=run.retry_count,
-            seconds=seconds,
-            outcome="ok" if step.answer.finish_reason else "failed",
-            detail={"fromCache": step.from_cache, "usage": step.answer.usage.to_json()},
-        )
-    )
-    for track in run.gate.tracks():
-        run.observer.span(
-            Span(
-                kind="chunks",
-                name="process_output_stream",
-                run_id=run.run_id,
-                processor_id=track.processor_id,
-                step_number=step.number,
-                attempt=run.retry_count,
-                seconds=track.seconds,
-                outcome="changed" if track.changed or track.dropped else "ok",
-                count=track.count,
-                changed=track.changed,
-                dropped=track.dropped,
-            )
-        )
+    if run.observer is not None:
+        run.observer.call_ended(run, step, seconds, error)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ..store import MemoryStore, Store, WorkflowStore
+    from ..trace_store import ObservabilityStore
 
 __all__ = ["ByDomain", "CompositeStore"]
 
@@ -18,12 +19,15 @@ __all__ = ["ByDomain", "CompositeStore"]
 class ByDomain:
     """What the stores share: domains by name, and the life of a context manager."""
 
+    is_per_loop = False
     _domains: Mapping[str, Any]
 
     @overload
     def get_store(self, domain: Literal["memory"]) -> MemoryStore: ...
     @overload
     def get_store(self, domain: Literal["workflows"]) -> WorkflowStore: ...
+    @overload
+    def get_store(self, domain: Literal["observability"]) -> ObservabilityStore: ...
     @overload
     def get_store(self, domain: str) -> Any: ...
     def get_store(self, domain: str) -> Any:

@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from ..messages import Message
     from ..store import Thread
 
-__all__ = ["Around", "Order", "Paging", "Range", "ids_of", "includes_of", "order_of", "range_of"]
+__all__ = [
+    "Around",
+    "Order",
+    "Paging",
+    "Range",
+    "checked_mapping",
+    "ids_of",
+    "includes_of",
+    "order_of",
+    "range_of",
+]
 
 _FIELDS = {
     "created_at": "created_at",
@@ -90,7 +100,7 @@ class Order(NamedTuple):
 
 def order_of(given: Any, fields: tuple[str, ...], *, latest_first: bool = False) -> Order:
     """The order asked for; `fields` are those there are."""
-    asked = _mapping(given, "order_by", ("field", "direction"))
+    asked = checked_mapping(given, "order_by", ("field", "direction"))
     field = _FIELDS.get(asked.get("field", "created_at"), "")
     if field not in fields:
         raise InputError(f"order_by: field must be {' or '.join(map(repr, fields))}")
@@ -110,8 +120,8 @@ class Range(NamedTuple):
 
 def range_of(given: Any) -> Range:
     """A message filter, checked."""
-    asked = _mapping(given, "filter", ("date_range", "dateRange", "metadata"))
-    dates = _mapping(
+    asked = checked_mapping(given, "filter", ("date_range", "dateRange", "metadata"))
+    dates = checked_mapping(
         asked.get("date_range", asked.get("dateRange")),
         "date_range",
         ("start", "end", "start_exclusive", "end_exclusive", "startExclusive", "endExclusive"),
@@ -126,7 +136,7 @@ def range_of(given: Any) -> Range:
 
 def thread_filter(given: Any) -> tuple[str | None, tuple[str, ...]]:
     """A thread filter, checked: the resource's id and the facts that must hold."""
-    asked = _mapping(given, "filter", ("resource_id", "resourceId", "metadata"))
+    asked = checked_mapping(given, "filter", ("resource_id", "resourceId", "metadata"))
     resource_id = asked.get("resource_id", asked.get("resourceId"))
     if resource_id is not None:
         text(resource_id, "filter: resource_id")
@@ -146,7 +156,8 @@ def includes_of(given: Iterable[Any] | None) -> list[Around]:
     found: list[Around] = []
     for entry in given or ():
         names = ("id", "thread_id", "with_previous_messages", "with_next_messages")
-        asked = _mapping(entry, "include", (*names, "withPreviousMessages", "withNextMessages"))
+        known = (*names, "withPreviousMessages", "withNextMessages")
+        asked = checked_mapping(entry, "include", known)
         before = asked.get("with_previous_messages", asked.get("withPreviousMessages", 0))
         after = asked.get("with_next_messages", asked.get("withNextMessages", 0))
         for number in (before, after):
@@ -185,7 +196,8 @@ def wanted_facts(metadata: Any) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _mapping(given: Any, what: str, known: tuple[str, ...]) -> dict[str, Any]:
+def checked_mapping(given: Any, what: str, known: tuple[str, ...]) -> dict[str, Any]:
+    """A mapping with keys of `known` only; `None` is an empty one."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):

@@ -3,6 +3,7 @@
 from ..domains import ByDomain
 from .conversations import Conversations
 from .snapshots import Snapshots
+from .traces import Traces
 
 __all__ = ["InMemoryStore"]
 
@@ -15,4 +16,8 @@ class InMemoryStore(ByDomain):
     """
 
     def __init__(self) -> None:
-        self._domains = {"memory": Conversations(), "workflows": Snapshots()}
+        self._domains = {
+            "memory": Conversations(),
+            "workflows": Snapshots(),
+            "observability": Traces(),
+        }

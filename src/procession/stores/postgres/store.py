@@ -11,6 +11,7 @@ from ..domains import ByDomain
 from ..option_checks import count, seconds
 from ..sql.conversations import SqlConversations
 from ..sql.snapshots import SqlSnapshots
+from ..sql.traces import SqlTraces
 from .driver import conninfo_to_dict, psycopg
 from .failures import Failures
 from .pools import Pools
@@ -36,6 +37,9 @@ class PostgresStore(ByDomain, TakesOptions):
     server cannot be used. No error and no `repr` holds the password.
     """
 
+    is_per_loop = True
+    """Whether each event loop has connections of its own."""
+
     def __init__(
         self,
         url: str,
@@ -57,7 +61,11 @@ class PostgresStore(ByDomain, TakesOptions):
         self._search_path = wording.search_path
         self._pools = Pools(url, wording, failures, (least, most, waiting))
         scripts = Scripts(self._pools, wording, failures)
-        self._domains = {"memory": SqlConversations(scripts), "workflows": SqlSnapshots(scripts)}
+        self._domains = {
+            "memory": SqlConversations(scripts),
+            "workflows": SqlSnapshots(scripts),
+            "observability": SqlTraces(scripts),
+        }
 
     def __repr__(self) -> str:
         named = [f"{key}={self._place[key]!r}" for key in ("host", "dbname") if key in self._place]

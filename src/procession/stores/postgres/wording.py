@@ -14,7 +14,7 @@ DIALECT = Dialect(
     find="strpos",
 )
 
-_TABLE = re.compile(r"\bprocession_(?:threads|messages|resources|snapshots)\b")
+_TABLE = re.compile(r"\bprocession_(?:threads|messages|resources|snapshots|traces|spans)\b")
 
 
 class Wording:

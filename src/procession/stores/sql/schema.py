@@ -41,6 +41,16 @@ MIGRATIONS: list[tuple[str, ...]] = [
             value TEXT NOT NULL, expires_at BIGINT, UNIQUE (kind, key))""",
         """CREATE INDEX procession_snapshots_expiry ON procession_snapshots (expires_at)""",
     ),
+    (
+        """CREATE TABLE procession_traces (
+            seq {serial}, trace TEXT NOT NULL UNIQUE, started_at BIGINT NOT NULL,
+            ended_at BIGINT NOT NULL, entity_type TEXT, entity_id TEXT, entity_name TEXT,
+            status TEXT NOT NULL, run_id TEXT, facts TEXT, data TEXT NOT NULL)""",
+        """CREATE INDEX procession_traces_started ON procession_traces (started_at, seq)""",
+        """CREATE TABLE procession_spans (
+            seq {serial}, trace TEXT NOT NULL, id TEXT NOT NULL, started_at BIGINT NOT NULL,
+            data TEXT NOT NULL, UNIQUE (trace, id))""",
+    ),
 ]
 
 

@@ -12,6 +12,7 @@ from ..domains import ByDomain
 from ..option_checks import seconds
 from ..sql.conversations import SqlConversations
 from ..sql.snapshots import SqlSnapshots
+from ..sql.traces import SqlTraces
 from .driving import DIALECT, drive
 from .lanes import Lanes
 
@@ -55,7 +56,11 @@ class SQLiteStore(ByDomain, TakesOptions):
         self._settings = (synchronous, seconds("SQLiteStore", "busy_timeout", busy_timeout))
         self._lanes: Lanes | None = None
         scripts = _Scripts(self)
-        self._domains = {"memory": SqlConversations(scripts), "workflows": SqlSnapshots(scripts)}
+        self._domains = {
+            "memory": SqlConversations(scripts),
+            "workflows": SqlSnapshots(scripts),
+            "observability": SqlTraces(scripts),
+        }
 
     def __repr__(self) -> str:
         return f"SQLiteStore({self.path!r})"

@@ -1,0 +1,1 @@
+"""Where traces go (O-055)."""
