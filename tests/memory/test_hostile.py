@@ -21,6 +21,7 @@ from procession import Agent, InputError, OwnerError, StoreError, tool
 from procession.ids import new_id
 from procession.memory import Memory
 from procession.stores import InMemoryStore, PostgresStore, SQLiteStore
+from procession.stores.domains import ByDomain
 from procession.testing import ScriptedModel, answer, tool_call
 from tests.cancelling import cancelled_everywhere
 from tests.laws.kit import Hook, others_done
@@ -30,7 +31,7 @@ from tests.postgres import postgres
 from tests.stores.processes import finished, start_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Iterator
 
     from checks.postgres_server import Server
     from procession.store import Store
@@ -197,6 +198,37 @@ async def test_two_tenants_who_make_the_same_thread_at_once(store: Store) -> Non
     [winner] = [name for name, error in errors.items() if error is None]
     assert all(isinstance(error, OwnerError) for error in errors.values() if error is not None)
     assert await shown(memory, "t") == [("user", f"by {winner}"), ("assistant", f"for {winner}")]
+
+
+class Overtaken(ByDomain):
+    """A store in which others act between a run's first look at its thread and the next."""
+
+    def __init__(self, store: Store) -> None:
+        self._good: Any = store.get_store("memory")
+        self._domains = {"memory": self, "workflows": store.get_store("workflows")}
+        self.others: list[Awaitable[Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._good, name)
+
+    async def get_thread_by_id(self, *given: Any) -> Any:
+        found = await self._good.get_thread_by_id(*given)
+        while self.others:
+            await self.others.pop()
+        return found
+
+
+async def test_a_thread_that_another_tenant_makes_meanwhile_is_not_shown(store: Store) -> None:
+    """There was no thread when the run began, and there is somebody else's when it is loaded."""
+    memory = Memory(storage=(overtaken := Overtaken(store)))
+    owner, _ = remembering(ScriptedModel(["Noted."]), memory)
+    secret = owner.generate("My code is 4711.", memory={"thread": "t1", "resource": "ada"})
+    overtaken.others.append(secret)
+    thief, _ = remembering(model := ScriptedModel(["What?"]), memory)
+    with pytest.raises(OwnerError):
+        await thief.generate("What is my code?", memory={"thread": "t1", "resource": "bob"})
+    assert said(model.calls[0].prompt) == ["What is my code?"]
+    assert await shown(memory) == [("user", "My code is 4711."), ("assistant", "Noted.")]
 
 
 # ── disks and servers that do not take it ─────────────────────────────────────────────────────

@@ -125,7 +125,10 @@ class SqlConversations:
     ) -> list[Message]:
         """The messages with these ids that there are, by `created_at`, then insertion."""
         asked = ids_of(ids, "ids")
-        return await self._backend.read(lambda: _messages.list_by_id(asked, resource_id))
+        return await self._backend.read(
+            lambda: _messages.list_by_id(asked, resource_id),
+            single=len(asked) <= _messages.AT_A_TIME,
+        )
 
     async def list_messages_by_resource_id(
         self,

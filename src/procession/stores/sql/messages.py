@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .script import Dialect, Row, Script
 
 __all__ = [
+    "AT_A_TIME",
     "delete_messages",
     "list_by_id",
     "list_by_resource",
@@ -30,7 +31,8 @@ __all__ = [
 ]
 
 _COLUMNS = "key, thread, owner, long, role, type, created_at, content, extra, seq"
-_AT_A_TIME = 500
+AT_A_TIME = 500
+"""So many ids are asked for in one statement."""
 
 
 def _row_of(row: Row) -> MessageRow:
@@ -173,8 +175,8 @@ def _by_id(ids: list[str], locked: str = "") -> Script[list[Row]]:
 
 
 def _batches(ids: list[str]) -> Iterator[list[str]]:
-    for start in range(0, len(ids), _AT_A_TIME):
-        yield ids[start : start + _AT_A_TIME]
+    for start in range(0, len(ids), AT_A_TIME):
+        yield ids[start : start + AT_A_TIME]
 
 
 def list_by_id(ids: list[str], resource_id: str | None) -> Script[list[Message]]:
