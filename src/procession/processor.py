@@ -88,7 +88,7 @@ _NAMES = frozenset(
     {
         *HOOKS,
         *("on_violation", "policy", "process_data_parts", "watches", "lanes", "only_matches"),
-        *("flush", "run_ended", "concurrency"),
+        *("flush", "run_ended", "concurrency", "stands_for"),
     }
 )
 """What the engine looks for on a processor, and what a misspelt attribute is compared with."""
