@@ -357,3 +357,14 @@ async def test_a_hook_that_is_asked_again_for_its_tools_may_end_the_run(trips: b
         result = await second.approve_tool_call_generate(waiting.run_id)
         assert result.status == "success"
     assert PAID == ([] if trips else [3])
+
+
+async def test_a_process_without_the_tool_uses_no_decision_up() -> None:
+    store = InMemoryStore()
+    waiting = await payer(paying(5), waiting_calls=room(store)).generate("Pay 5")
+    bare = Agent(id="payer", model=ScriptedModel(["Never."]), waiting_calls=room(store))
+    with pytest.raises(InputError, match="agent 'payer' has no tool 'pay' in this process"):
+        await bare.approve_tool_call(waiting.run_id)
+    second = payer(ScriptedModel(["Done."]), waiting_calls=room(store))
+    assert (await second.approve_tool_call_generate(waiting.run_id)).status == "success"
+    assert PAID == [5]

@@ -4,6 +4,7 @@
     ├── ConfigurationError        an agent, model or tool that cannot work: fix the set-up
     │   ├── OptionError           an option that cannot be used; an InputError, too
     │   ├── KindError             something of a kind that cannot stand there; a TypeError, too
+    │   ├── MissingExtraError     a package that an extra brings; a ModuleNotFoundError, too
     │   ├── MissingKeyError       a provider's key is not in the environment
     │   ├── UnknownModelError     a model id that nothing in the registry answers to
     │   └── ModelFetchError       the embedded model could not be fetched
@@ -34,6 +35,7 @@ __all__ = [
     "ConfigurationError",
     "InputError",
     "KindError",
+    "MissingExtraError",
     "MissingKeyError",
     "ModelError",
     "ModelFetchError",
@@ -59,6 +61,10 @@ class ConfigurationError(ProcessionError):
 
 class KindError(ConfigurationError, TypeError):
     """Something of a kind that cannot stand where it was put (W-007, W-021)."""
+
+
+class MissingExtraError(ConfigurationError, ModuleNotFoundError):
+    """A package is not installed; the text names the extra that brings it, `name` the module."""
 
 
 class MissingKeyError(ConfigurationError):

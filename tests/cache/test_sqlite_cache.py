@@ -173,3 +173,14 @@ def test_nothing_is_opened_before_it_is_needed(tmp_path: Path) -> None:
     """Making one touches no file, and says where it will be."""
     assert repr(SQLiteCache(tmp_path / "cache.db")) == "SQLiteCache('cache.db')"
     assert not list(tmp_path.iterdir())
+
+
+async def test_the_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    """Answers stand in it as no guard has seen them."""
+    async with SQLiteCache(tmp_path / "cache.db") as cache:
+        await cache.set("k", 1)
+        assert modes_in(tmp_path) == {0o600}
+
+
+def modes_in(folder: Path) -> set[int]:
+    return {file.stat().st_mode & 0o777 for file in folder.iterdir()}

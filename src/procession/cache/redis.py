@@ -51,7 +51,7 @@ class RedisCache(TakesOptions, ServerCache):
     owner's to close. `ttl_ms` is how long values are kept, in milliseconds; 0 is for ever. A list
     or a count lives that long from its last change.
 
-    Raises `OptionError` for options that cannot work, `ModuleNotFoundError` with the name of the
+    Raises `OptionError` for options that cannot work, `MissingExtraError` with the name of the
     extra where the package is missing, `StoreError` where the server cannot be asked.
     """
 

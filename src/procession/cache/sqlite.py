@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..errors import OptionError, StoreError
 from ..keywords import TakesOptions
+from ..private_files import make_private
 from .interface import ServerCache
 from .options import most, time_to_live
 from .values import dumped, loaded
@@ -176,6 +177,7 @@ class SQLiteCache(TakesOptions, ServerCache):
     def _opened(self) -> sqlite3.Connection:
         if self._file is not None:
             return self._file
+        make_private(self.path)
         file = sqlite3.connect(
             self.path, timeout=_WAITS_SECONDS, isolation_level=None, check_same_thread=False
         )

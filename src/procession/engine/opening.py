@@ -142,6 +142,7 @@ async def continue_run(
     run.take_up(kept.carried)
     if kept.tool_names is not None:
         await _take_over(agent, run)
+        _check_tool(agent, run, held, kept.tool_names)
     part = find_call(run, tool_call_id)
     if decision.allowed and (part is None or fingerprint(part.tool_invocation.args) != held.shown):
         raise InputError(
@@ -210,6 +211,20 @@ async def _take_over(agent: Agent, run: RunState) -> None:
     run.waiting_calls = agent.waiting_calls
     _take_options(run, run.options)
     await _model_and_tools(agent, run)
+
+
+def _check_tool(agent: Agent, run: RunState, held: Waiting, tool_names: Collection[str]) -> None:
+    """Refuse a decision here when nobody could carry it out, before it is used up.
+
+    A tool that a processor brings is seen only when it is asked; without processors there is none.
+    """
+    name = held.tool_name
+    asked = (agent.input_processors, agent.extensions, agent.memory)
+    if name in tool_names and name not in run.tools and not any(asked):
+        raise InputError(
+            f"agent {agent.id!r} has no tool {name!r} in this process, so the call cannot be run "
+            f"here: give the agent the tools it had, or decide the call elsewhere"
+        )
 
 
 async def _outfit(run: RunState, step: Step, tool_names: Collection[str]) -> None:

@@ -7,11 +7,12 @@ import os
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from ...errors import StoreError
+from ...private_files import make_private
 from ..sql.schema import MIGRATIONS, migrate
 from .driving import DIALECT, drive
 from .failures import explained, is_busy
@@ -135,7 +136,7 @@ class Lanes:
 
     def _open(self) -> sqlite3.Connection:
         if not self._shared:
-            _make_private(self._path)
+            make_private(self._path)
         connection = self._connect(f"PRAGMA synchronous = {self._synchronous}")
         try:
             self._use_wal(connection)
@@ -181,9 +182,3 @@ class Lanes:
                 connection.close()
         self._idle.clear()
         self._writing = None
-
-
-def _make_private(path: str) -> None:
-    """Make the file, for its owner only, if it is missing; SQLite's other files follow it."""
-    with suppress(OSError):  # SQLite meets the same obstacle, and it is told of then
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
