@@ -32,6 +32,7 @@ from procession.processors import ModerationProcessor, ResponseCache
 from procession.stores import InMemoryStore, SQLiteStore
 from procession.testing import RecordingObserver, ScriptedModel, answer, tool_call
 from procession.testing.embedding import HashingEmbedder
+from procession.tracing import Observability, StoreExporter, Tracing
 from procession.vectors import InMemoryVectors, SQLiteVectors
 from procession.workflows import ProcessorStepSchema, create_step, create_workflow
 
@@ -388,19 +389,42 @@ async def test_runs_wait_in_the_store_of_the_app() -> None:
 
 
 async def test_tracing_hears_of_agents_without_an_observer() -> None:
-    tracing, own = Tracing(), RecordingObserver()
+    tracing, own = EndingObserver(), RecordingObserver()
     App(agents=[one := agent("a"), other := agent("b", observer=own)], tracing=tracing)
     await one.generate("x")
-    assert [span.kind for span in tracing.observer.spans] == ["model"]
+    assert [span.kind for span in tracing.spans] == ["model"]
     await other.generate("x")
-    assert len(tracing.observer.spans) == 1 == len(own.spans)
+    assert len(tracing.spans) == 1 == len(own.spans)
 
 
-class Tracing:
-    """A tracing of the shape that is asked for."""
+async def test_traces_are_in_the_store_when_the_app_has_ended(tmp_path: Any) -> None:
+    """O-055: all is exported before the store is closed; a store of its own is closed as well."""
+    path = tmp_path / "traces.db"
+    tracing = Tracing([StoreExporter(SQLiteStore(path))])
+    async with App(agents=[desk := agent("desk")], tracing=tracing):
+        await desk.generate("x")
+    for thread in workers():
+        thread.join(30)
+    assert workers() == []
+    async with SQLiteStore(path) as store:
+        page = await store.get_store("observability").list_traces()
+    assert [trace.entity_id for trace in page.traces] == ["desk"]
+
+
+async def test_an_app_whose_tracing_has_ended_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    app = App(tracing=Observability({"only": {}}))
+    with caplog.at_level(logging.WARNING):
+        async with app:
+            assert caplog.messages == []
+        async with app:
+            assert "runs are not traced any more" in caplog.messages[0]
+
+
+class EndingObserver(RecordingObserver):
+    """An observer of the shape that is asked for."""
 
     def __init__(self, journal: list[str] | None = None) -> None:
-        self.observer = RecordingObserver()
+        super().__init__()
         self.journal: list[str] = [] if journal is None else journal
 
     async def flush(self) -> None:
@@ -480,7 +504,7 @@ def everything(journal: list[str]) -> App:
         ],
         store=Journaled("store", journal),
         cache=ClosedCache("cache", journal),
-        tracing=Tracing(journal),
+        tracing=EndingObserver(journal),
     )
 
 

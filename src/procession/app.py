@@ -74,9 +74,11 @@ class App(TakesOptions):
         self._told = Known()
         self._lock: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
         self._is_running = False
-        self._closer = None if tracing is None else _TracingEnd(tracing)
-        for shared in (self.store, self.cache, self._closer):
+        self._tracing_end = None if tracing is None else _TracingEnd(tracing)
+        for shared in (self.store, self.cache):
             self.attach(shared)
+        self._tell([tracing])  # what it exports to is closed behind it
+        self.attach(self._tracing_end)
         for key, workflow in named_values(workflows, "workflows"):
             self._add_workflow(key, workflow)
         named = [(key, _checked_agent(agent)) for key, agent in named_values(agents, "agents")]
@@ -138,7 +140,7 @@ class App(TakesOptions):
     @property
     def observer(self) -> Observer | None:
         """Hears of the runs of agents that have no observer of their own."""
-        return None if self.tracing is None else self.tracing.observer
+        return self.tracing
 
     def attach(self, resource: Any, /) -> None:
         """Have something closed with the app: what has `aclose()` or `close()`, plain or async.
@@ -174,6 +176,11 @@ class App(TakesOptions):
         async with self._alone():
             if not self._is_running:
                 await self._lifetime.start()
+                if self._tracing_end is not None and self._tracing_end.has_ended:
+                    self.logger.warning(
+                        "the app's tracing was shut down when it was stopped: runs are not traced "
+                        "any more; make a new App to trace again"
+                    )
                 self._is_running = True
         return self
 
@@ -181,7 +188,8 @@ class App(TakesOptions):
         """Close everything, last first, and wait for work behind runs; runs should have ended.
 
         What fails to close hinders nobody else; the first failure is raised when all is done. Being
-        cancelled cuts nothing short. Twice is once. What is used afterwards opens again.
+        cancelled cuts nothing short. Twice is once. What is used afterwards opens again,
+        but for tracing, which ends for good.
         """
         async with self._alone():
             self._is_running = False
@@ -234,9 +242,11 @@ class _TracingEnd:
 
     def __init__(self, tracing: Tracing) -> None:
         self._tracing = tracing
+        self.has_ended = False
 
     async def aclose(self) -> None:
-        """Export what is left, and shut it down."""
+        """Send on what is left, and shut it down, which is final."""
+        self.has_ended = True
         await self._tracing.flush()
         await self._tracing.shutdown()
 
@@ -291,11 +301,10 @@ def _checked_cache(cache: Any) -> Any:
 def _checked_tracing(tracing: Any) -> Tracing | None:
     if tracing is None:
         return None
-    wanted = ("flush", "shutdown")
-    listens = callable(getattr(getattr(tracing, "observer", None), "span", None))
-    if not listens or not all(callable(getattr(tracing, name, None)) for name in wanted):
+    wanted = ("span", "flush", "shutdown")
+    if not all(callable(getattr(tracing, name, None)) for name in wanted):
         raise OptionError(
-            "App: tracing must have an observer, flush() and shutdown(); an observer alone goes to "
-            "the agents: Agent(observer=…)"
+            f"App: tracing must be a Tracing, not {type(tracing).__name__}; an observer that needs "
+            f"no flush() and no shutdown() goes to the agents: Agent(observer=…)"
         )
     return cast("Tracing", tracing)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Iterable
 
-    from .spans import Observer
+    from .spans import Observer, Span
     from .store import Store
 
 __all__ = ["Host", "TakesApp", "Tracing", "hand_over"]
@@ -56,19 +56,18 @@ class Host(Protocol):
 
 
 class Tracing(Protocol):
-    """What records runs: its `observer` hears of them, and it is shut down with the app."""
+    """An observer that is shut down with the app, such as `procession.tracing.Tracing`."""
 
-    @property
-    def observer(self) -> Observer:
-        """Hears of the runs of the agents that have none of their own."""
+    def span(self, span: Span, /) -> None:
+        """See `Observer`."""
         ...
 
-    async def flush(self) -> None:
-        """Export what has been recorded."""
+    def flush(self) -> Awaitable[Any]:
+        """Send on what has been recorded."""
         ...
 
-    async def shutdown(self) -> None:
-        """Export the rest, and let go of everything. Twice is once."""
+    def shutdown(self) -> Awaitable[Any]:
+        """Send on the rest, and let go of everything. Twice is once."""
         ...
 
 

@@ -102,7 +102,7 @@ class PipelineView(Struct, frozen=True, kw_only=True, rename="camel"):
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form, with keys in camelCase."""
-        return msgspec.to_builtins(self)
+        return msgspec.json.decode(msgspec.json.encode(self, enc_hook=str))
 
 
 class Added(Struct, frozen=True):

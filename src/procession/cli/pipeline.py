@@ -115,13 +115,15 @@ def _lines(view: PipelineView, width: int) -> Iterator[Text]:
     yield Text(f"agent {title}", style="bold")
     yield Text(f"model {view.model or 'chosen for each request, or none'}", style="dim")
     named = max((len(row.processor_id) for row in view.rows), default=0)
-    column = min(named, max(20, width - 44))
+    column = min(named, max(16, width - 40))
     for hook in HOOK_ORDER:
         rows = view.of(hook)
         if not rows:
             continue
         yield Text("")
-        yield Text.assemble((hook, "bold cyan"), (f"  {_WHEN[hook]}", "dim"))
+        when = f"  {_WHEN[hook]}"
+        room = len(hook) + len(when) <= width
+        yield Text.assemble((hook, "bold cyan"), (when if room else "", "dim"))
         for row in rows:
             yield from _row(row, column, width)
     idle = [hook for hook in HOOK_ORDER if not view.of(hook)]
@@ -131,9 +133,14 @@ def _lines(view: PipelineView, width: int) -> Iterator[Text]:
 
 
 def _row(row: PipelineRow, column: int, width: int) -> Iterator[Text]:
-    kind = "async" if row.is_async else "sync"
-    line = f"  {row.position + 1:>2}  {row.processor_id:<{column}}  {kind:<5}  {_origin(row)}"
-    yield Text(line if len(line) <= width else line[: width - 1] + "…")
+    kind, origin = "async" if row.is_async else "sync", _origin(row)
+    place = f"  {row.position + 1:>2}  "
+    line = f"{place}{row.processor_id:<{column}}  {kind:<5}  {origin}"
+    if len(line) <= width:
+        yield Text(line)
+    else:
+        yield from _wrapped(place, row.processor_id, width)
+        yield from _wrapped("      ", f"{kind}, {origin}", width)
     for said in _details(row):
         yield from _wrapped("      ", said, width, style="dim")
 

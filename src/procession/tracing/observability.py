@@ -14,6 +14,7 @@ from .tracing import Tracing
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from ..host import Host
     from ..spans import Span
 
 __all__ = ["Observability"]
@@ -58,6 +59,11 @@ class Observability(TakesOptions):
         except Exception as error:
             log.warning("config_selector raised %s: the first is taken", type(error).__name__)
             return first
+
+    def register_app(self, app: Host) -> None:
+        """See `Tracing.register_app`."""
+        for tracing in self.tracings.values():
+            tracing.register_app(app)
 
     async def flush(self, within: float = 30.0) -> bool:
         """See `Tracing.flush`."""

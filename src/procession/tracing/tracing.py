@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from msgspec.structs import replace
 
 from ..errors import OptionError
+from ..host import hand_over
 from ..keywords import TakesOptions
 from ..stores.option_checks import count, seconds
 from ..trace_store import ExportedSpan
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from types import TracebackType
 
+    from ..host import Host
     from ..spans import Span
     from ..tracing_context import AnySpan
     from .exporter import ExportCounts, Exporter
@@ -238,6 +240,13 @@ class Tracing(TakesOptions):
             log.warning("a span processor raised %s: the span is dropped", type(error).__name__)
             return None
         return made
+
+    # ── with an app ────────────────────────────────────────────────────────────────────────────
+
+    def register_app(self, app: Host) -> None:
+        """What exporters write to is closed with the app."""
+        for exporter in self.exporters:
+            hand_over(app, exporter)
 
     # ── the end ────────────────────────────────────────────────────────────────────────────────
 

@@ -9,6 +9,7 @@ from ...errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...host import Host
     from ...store import Store
     from ...trace_store import ExportedSpan, ObservabilityStore
 
@@ -32,6 +33,10 @@ class StoreExporter:
             )
         self._store: Any = store
         self._traces: ObservabilityStore = domain
+
+    def register_app(self, app: Host) -> None:
+        """The store is closed with the app."""
+        app.attach(self._store)
 
     async def export(self, spans: Sequence[ExportedSpan]) -> None:
         """Save them."""
