@@ -73,7 +73,7 @@ def test_a_step_needs_a_name_or_an_id() -> None:
     with pytest.raises(KindError, match="execute="):
         create_step(id="nothing")
     with pytest.raises(ConfigurationError, match="description"):
-        create_step(id="x", execute=inc, decription="typo")
+        create_step(id="x", execute=inc, descriptions="typo")
     assert create_step(inc).id == "inc"
 
 
@@ -131,7 +131,7 @@ def test_two_steps_of_one_id_are_refused() -> None:
         lambda w: w.sleep("soon"),
         lambda w: w.sleep(-1),
         lambda w: w.sleep_until("tomorrow"),
-        lambda w: w.then(create_step(inc), titel="typo"),
+        lambda w: w.then(create_step(inc), name="typo"),
     ],
 )
 def test_wrong_stages_are_refused_when_they_are_added(build: Any) -> None:
@@ -143,7 +143,7 @@ def test_options_of_a_workflow_are_checked() -> None:
     for options in (
         {"id": ""},
         {"id": "w", "retry_config": {"attempts": -1}},
-        {"id": "w", "retry_config": {"atempts": 1}},
+        {"id": "w", "retry_config": {"attempt": 1}},
         {"id": "w", "options": {"on_finnish": inc}},
         {"id": "w", "input_schema": 4711},
     ):

@@ -98,6 +98,7 @@ def test_the_first_verdict_counts_and_ends_the_others(plans: list[tuple[int, boo
                     args.abort(str(index))
                 await asyncio.sleep(5)
             finally:
+                await give_way(20)  # who cleans up is waited for
                 ended.append(str(index))
 
         return processor(id=f"b{index}", process_input=work)

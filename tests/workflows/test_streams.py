@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 from procession import processor
 from procession.hold import Literals, Unit
 from procession.processors import BatchPartsProcessor, RegexFilterProcessor, TokenLimiterProcessor
-from procession.testing import ScriptedModel, answer
+from procession.testing import ScriptedModel, answer, tool_call
 from procession.workflows import create_step
 from procession.workflows.words import Words
-from tests.laws.kit import others_done, run_async
+from tests.laws.kit import PlayedModel, call, echo, end, others_done, run_async
+from tests.laws.kit import said as spoken
 from tests.workflows.kit import cut, flow, said, side_by_side, speaker, speaking
 
 TEXT = "Hello there secret123 my friend. It is all fine here secret9. And done"
@@ -286,6 +288,17 @@ async def test_objects_pass_the_guards_of_all_branches() -> None:
     assert not any("secret1" in str(each) for each in objects)
 
 
+async def test_objects_of_another_model_pass_them_as_well() -> None:
+    """They are no text of the answer: each guard within is asked about their leaves."""
+    made = side_by_side(plain(), redactor(), choose="plain")
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    other = ScriptedModel(['{"a": "my secret123"}'])
+    output = await speaker(speaking("An answer."), made).generate(
+        "x", structured_output={"schema": schema, "model": other}
+    )
+    assert output.object == {"a": "my [X]"}
+
+
 @given(st.text(alphabet="ab \n\u4e2d", max_size=120), cuttings)
 def test_words_depend_on_the_text_alone(text: str, sizes: list[int]) -> None:
     """Law 3: however it comes, and none is longer than 32 characters."""
@@ -295,8 +308,8 @@ def test_words_depend_on_the_text_alone(text: str, sizes: list[int]) -> None:
         for piece in pieces:
             held += piece
             ends = Words().split(held, 0, len(held))
-            for begin, end in zip([0, *ends], ends, strict=False):
-                found.append(held[begin:end])
+            for begin, stop in zip([0, *ends], ends, strict=False):
+                found.append(held[begin:stop])
             held = held[ends[-1] :] if ends else held
         return [*found, held] if held else found
 
@@ -306,3 +319,68 @@ def test_words_depend_on_the_text_alone(text: str, sizes: list[int]) -> None:
         at += len(pieces[-1])
     assert words(pieces) == words([text] if text else [])
     assert all(len(word) <= 32 for word in words(pieces)[:-1])
+
+
+CALLING = ["Let me look. ", "At once. "]
+
+
+@pytest.mark.parametrize("unit", ["sentence", "part", "step"])
+@pytest.mark.parametrize("choose", ["redactor", "judge", "plain"])
+async def test_calls_of_tools_pass_while_texts_wait(unit: str, choose: str) -> None:
+    """What is judged as it comes does not wait for texts: the tool runs, and once."""
+    made = side_by_side(redactor(), judge("BAD", unit), plain(), choose=choose)
+    model = ScriptedModel(
+        [answer(*CALLING, tool_calls=[tool_call("echo", {"value": "a"})]), "All fine."]
+    )
+    output = await speaker(model, made, tools=[echo]).generate("x")
+    assert output.text == "Let me look. At once. All fine."
+    assert [chunk.payload.result for chunk in output.tool_results] == ["echo a"]
+
+
+@given(cuttings, st.booleans())
+def test_arguments_wait_for_all_who_look_at_them(sizes: list[int], chosen: bool) -> None:
+    """G-A: no half of a secret leaves in a delta, and a verdict comes before the call."""
+
+    def mask(args: Any) -> Any:
+        if args.piece is not None and "secret" in args.piece.text:
+            args.abort("secret")
+        return args.part
+
+    guard = processor(
+        id="guard",
+        process_output_stream=mask,
+        watches=Literals(["secret"]),
+        lanes=["tool-arguments"],
+    )
+
+    async def deltas_of(arguments: str) -> tuple[str, Any]:
+        deltas: list[Any] = []
+        at = 0
+        while at < len(arguments):
+            text = arguments[at : at + sizes[len(deltas) % len(sizes)]]
+            deltas.append({"type": "tool-input-delta", "id": "c1", "delta": text})
+            at += len(text)
+        start = {"type": "tool-input-start", "id": "c1", "toolName": "echo"}
+        parts = [start, *deltas, call("echo", arguments), end("tool-calls")]
+        made = side_by_side(guard, plain(), choose="guard" if chosen else "plain")
+        model = PlayedModel([parts, [*spoken("ok"), end()]])
+        run = await speaker(model, made, tools=[echo]).stream("x")
+        seen = [c.payload.args_text_delta async for c in run if c.type == "tool-call-delta"]
+        return "".join(seen), run
+
+    async def check() -> None:
+        seen, run = await deltas_of('{"value": "all is secret here"}')
+        assert run.status == "tripwire"
+        assert "secret" not in seen
+        seen, run = await deltas_of('{"value": "all is well"}')
+        assert run.status == "success"
+        assert json.loads(seen) == {"value": "all is well"}
+
+    run_async(check())
+
+
+async def test_what_steps_in_a_loop_keep_leaves_as_well() -> None:
+    """A loop of a processor is one step of the stream, however often it is executed."""
+    made = flow().dountil(create_step(redactor()), lambda context: True).commit()
+    text, _ = await streamed(TEXT, [3], made)
+    assert text == REDACTED

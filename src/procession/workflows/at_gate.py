@@ -5,10 +5,10 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any, cast
 
-from ..engine.gate import ENGINES_OWN
 from ..errors import TripWire
 from ..processor import watches_of
 from .branches import NOT_YET
+from .journal import without_number
 from .pace import PIECES, Pace, text_size
 from .phases import OUTPUT_STREAM, PHASES
 from .stages import Branch, Parallel
@@ -74,7 +74,7 @@ class AtGate:
         messages = outcome.known_list
         if messages is not None:
             live.follow(messages, known)
-        chunks = self._in_step(self._chunks(outcome, part), at_once=part.type in ENGINES_OWN)
+        chunks = self._in_step(self._chunks(outcome, part))
         return chunks[0] if len(chunks) == 1 else chunks or None
 
     def _value(self, args: ProcessOutputStreamArgs[Any], part: Chunk | None, low: int) -> StepValue:
@@ -109,15 +109,11 @@ class AtGate:
         same = part is not None and len(chunks) == 1 and chunks[0] == part
         return [(outcome.need or self._at, part if same else chunk) for chunk in chunks]  # pyright: ignore[reportReturnType]
 
-    def _in_step(self, chunks: list[tuple[int, Chunk]], *, at_once: bool = False) -> list[Chunk]:
-        """What may leave: chunks that only the engine makes do so as they come."""
-        pace = self._pace
-        if pace is None:
+    def _in_step(self, chunks: list[tuple[int, Chunk]]) -> list[Chunk]:
+        """What may leave."""
+        if self._pace is None:
             return [chunk for _, chunk in chunks]
-        for need, chunk in () if at_once else chunks:
-            pace.add(need, chunk)
-        ready = pace.ready([gate.low(self._at) for gate in self._gates.values()])
-        return [*ready, *(chunk for _, chunk in chunks)] if at_once else ready
+        return self._pace.passed(chunks, [gate.low(self._at) for gate in self._gates.values()])
 
     # ── the steps ──────────────────────────────────────────────────────────────────────────────
 
@@ -137,7 +133,7 @@ class AtGate:
         """What the processor's hook makes of the chunk: one, several, or none of it yet."""
         if value.get("part") is None:
             return value
-        gate = self._gate(step, path)
+        gate = self._gate(step, tuple(map(without_number, path)))
         if gate is None:
             return value
         return await gate.offer(value if isinstance(value, StepValue) else self.fork(value))
@@ -167,9 +163,7 @@ class AtGate:
         chunks = await self._let_go(self._segment.stages, (), due=False)
         if self._pace is None:
             return [chunk for _, chunk in chunks]
-        for _, chunk in chunks:
-            self._pace.add(0, chunk)
-        return self._pace.ready(())
+        return self._pace.passed([(0, chunk) for _, chunk in chunks], ())
 
     async def when_due(self, _args: Any) -> list[Chunk]:
         """What leaves before that, because its time has come."""

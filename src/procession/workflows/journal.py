@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .steps import Step
 
-__all__ = ["Journal", "Key"]
+__all__ = ["Journal", "Key", "without_number"]
 
 Key = tuple[str, ...]
 """Where a step stands: the ids of the workflows within, then its own, with its number in a loop."""
@@ -131,7 +131,7 @@ class Journal:
     def steps(self) -> Mapping[str, StepRecord]:
         """Copies of the records by step id; of those within other workflows by `outer.inner`."""
         return {
-            ".".join(map(_without_number, key)): record.replace()
+            ".".join(map(without_number, key)): record.replace()
             for key, record in self.records.items()
         }
 
@@ -145,7 +145,7 @@ class Journal:
 
     def innermost(self) -> list[list[str]]:
         """The paths of the steps that wait."""
-        return [[_without_number(part) for part in key] for key in self.waiting]
+        return [[without_number(part) for part in key] for key in self.waiting]
 
     # ── events ─────────────────────────────────────────────────────────────────────────────────
 
@@ -186,11 +186,12 @@ class Journal:
             self.listener(WorkflowEvent(type=kind, run_id=self.run_id, payload=payload()))
 
 
-def _without_number(part: str) -> str:
+def without_number(part: str) -> str:
+    """The id of a step in a key, whichever of its executions is meant."""
     head, mark, number = part.rpartition("#")
     return head if mark and number.isdigit() else part
 
 
 def _matches(key: Key, wanted: Key) -> bool:
-    plain_key = tuple(map(_without_number, key))
+    plain_key = tuple(map(without_number, key))
     return plain_key == wanted or plain_key[-1:] == wanted or key == wanted

@@ -25,6 +25,10 @@ class Span(NamedTuple):
     exact: bool
 
 
+_WAITING = ("text-", "reasoning-", "tool-call-delta", "tool-call-input-streaming")
+"""What the types of chunks begin with that are judged piece by piece."""
+
+
 def text_size(chunk: Any) -> int:
     """How many places a chunk takes: one at least, so that its order is known."""
     return max(1, len(chunk.payload.text)) if chunk.type in PIECES else 1
@@ -98,9 +102,27 @@ class Pace:
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, Any]] = deque()
 
-    def add(self, need: int, chunk: Any) -> None:
-        """A chunk that may leave when all have let pass what stands before `need`."""
-        self._waiting.append((need, chunk))
+    def passed(self, chunks: Iterable[tuple[int, Any]], lows: Iterable[int | None]) -> list[Any]:
+        """What of these chunks, and of those before, may leave now.
+
+        Only text waits, and arguments of calls that have not come whole: of all else every step has
+        said its word already. When a call has come, its arguments were judged.
+        """
+        at_once: list[Any] = []
+        for need, chunk in chunks:
+            if chunk.type.startswith(_WAITING):
+                self._waiting.append((need, chunk))
+                continue
+            if chunk.type == "tool-call":
+                at_once += self._of_call(chunk.payload.tool_call_id)
+            at_once.append(chunk)
+        return [*self.ready(lows), *at_once]
+
+    def _of_call(self, id: str) -> list[Any]:
+        own = [each for each in self._waiting if getattr(each[1].payload, "tool_call_id", "") == id]
+        if own:
+            self._waiting = deque(each for each in self._waiting if each not in own)
+        return [chunk for _, chunk in own]
 
     def ready(self, lows: Iterable[int | None]) -> list[Any]:
         """What may leave now; `lows` say of each step from where on it keeps something."""
