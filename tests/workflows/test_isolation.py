@@ -97,8 +97,10 @@ def test_the_first_verdict_counts_and_ends_the_others(plans: list[tuple[int, boo
                 if stops:
                     args.abort(str(index))
                 await asyncio.sleep(5)
-            finally:
+            except asyncio.CancelledError:
                 await give_way(20)  # who cleans up is waited for
+                raise
+            finally:
                 ended.append(str(index))
 
         return processor(id=f"b{index}", process_input=work)
