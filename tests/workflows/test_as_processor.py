@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -17,6 +18,8 @@ from procession import (
     processor,
     tool,
 )
+from procession.memory import Memory, MessageHistory
+from procession.stores import InMemoryStore
 from procession.testing import ScriptedModel, answer, tool_call
 from procession.workflows import create_step, create_workflow
 from tests.laws.kit import Tap
@@ -423,3 +426,58 @@ async def test_messages_put_into_the_value_by_hand_are_applied() -> None:
     made = flow().map(add).then(create_step(rewriting("up", str.upper))).commit()
     await Agent(id="a", model=model, input_processors=[made]).generate("Hello")
     assert model.calls[0].text == "Be kind.\nHELLO\nAND BRIEFLY."
+
+
+@pytest.mark.parametrize(("choose", "expected"), [("mask", "[masked]"), ("keep", "04:12 at Port")])
+async def test_results_of_tools_are_those_of_the_chosen_branch(choose: str, expected: str) -> None:
+    """W-063, R-148: in the stream and for the model."""
+
+    def mask(args: Any) -> None:
+        part = {"toolCallId": args.tool_call_id, "state": "result", "result": "[masked]"}
+        args.message_list.update_tool_invocation({"toolInvocation": part})
+
+    model = ScriptedModel([answer(tool_calls=[tool_call("tide", {"place": "Port"})]), "Done."])
+    masking = processor(id="mask", process_tool_result=mask)
+    keeping = processor(id="keep", process_tool_result=lambda args: None)
+    agent = speaker(model, side_by_side(masking, keeping, choose=choose), tools=[tide])
+    output = await agent.generate("x")
+    assert [chunk.payload.result for chunk in output.tool_results] == [expected]
+    assert expected in str(model.calls[1].prompt)
+
+
+async def test_memory_sees_its_processors_in_workflows() -> None:
+    """M-044: they are not added again."""
+    store = InMemoryStore()
+    history = MessageHistory(storage=store.get_store("memory"))
+    model = ScriptedModel(["one", "two"])
+    agent = Agent(
+        id="a",
+        model=model,
+        input_processors=[flow().then(create_step(history)).commit()],
+        memory=Memory(storage=store),
+    )
+    for text in ("hi", "again"):
+        await agent.generate(text, memory={"thread": "t", "resource": "r"})
+    said = [entry["content"][0]["text"] for entry in model.calls[1].prompt]
+    assert said == ["hi", "one", "again"]
+    page = await store.get_store("memory").list_messages("t")
+    assert [message.text for message in page.messages] == ["hi", "one", "again", "two"]
+
+
+async def test_many_runs_of_one_workflow_at_the_same_time() -> None:
+    """Nothing of a run is in the workflow."""
+
+    def echo(args: Any) -> Any:
+        if args.part.type == "text-end":
+            args.part.payload.id += args.message_list.messages()[0].text
+        return args.part
+
+    made = side_by_side(processor(id="e", process_output_stream=echo), Tap("t"), choose="e")
+    agent = speaker(ScriptedModel([answer("a", "b")]), made)
+
+    async def ends(text: str) -> list[str]:
+        run = await agent.stream(text)
+        return [chunk.payload.id async for chunk in run if chunk.type == "text-end"]
+
+    found = await asyncio.gather(*(ends(f"-{number}") for number in range(20)))
+    assert [end[0].rpartition("-")[2] for end in found] == [str(number) for number in range(20)]

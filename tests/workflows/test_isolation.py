@@ -118,6 +118,30 @@ def test_the_first_verdict_counts_and_ends_the_others(plans: list[tuple[int, boo
     assert sorted(ended) == [str(index) for index in range(len(plans))]
 
 
+async def test_who_cleans_up_is_waited_for() -> None:
+    """W-066: siblings have ended when the verdict takes effect."""
+    ended: list[str] = []
+
+    async def wait(args: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await give_way(50)
+            ended.append("waited")
+
+    async def stop(args: Any) -> None:
+        await give_way(2)
+        args.abort("no")
+
+    made = side_by_side(
+        processor(id="waits", process_input=wait),
+        processor(id="stops", process_input=stop),
+        choose="waits",
+    )
+    output = await Agent(id="a", model=speaking("hi"), input_processors=[made]).generate("x")
+    assert (output.status, ended) == ("tripwire", ["waited"])
+
+
 HOOKS = [
     "process_input",
     "process_input_step",
