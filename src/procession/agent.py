@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .options import OtherOptions
     from .output import FullOutput, Obj
     from .processor import ErrorProcessor, InputProcessor, OutputProcessor
+    from .recording import Recorder
     from .spans import Observer
     from .structured.options import StructuredOutputOptions
     from .waiting import Decision, Waiting
@@ -51,6 +52,8 @@ class Agent:
     request that gives it; a call uses it when it names a conversation (M-003, M-025). Runs that
     wait are kept in its store, unless `waiting_calls` says otherwise.
 
+    `record` writes each run down (`procession.recording.Recorder`).
+
     Raises `ConfigurationError` for lists, tools or numbers that cannot work. An agent keeps no
     state of a run: it may serve any number of requests at the same time.
     """
@@ -71,6 +74,7 @@ class Agent:
         memory: Extension | Dynamic | None = None,
         extensions: Sequence[Extension] = (),
         observer: Observer | None = None,
+        record: Recorder | None = None,
         waiting_calls: WaitingCalls | None = None,
     ) -> None:
         if not is_id(id):
@@ -97,6 +101,8 @@ class Agent:
             )
         self.memory = memory
         check_option("observer", observer)
+        check_option("record", record)
+        self.record = record
         self.observer = observer
         self.app: Host | None = None
         """The app that it is registered on; see `procession.App`."""

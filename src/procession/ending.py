@@ -16,6 +16,7 @@ from .chunks import Usage
 from .message_list import MessageList
 from .messages import Message
 from .model import LanguageModel
+from .policy import PolicyEvent
 from .request_context import RequestContext
 from .results import StepResult, Tripwire
 
@@ -37,8 +38,9 @@ class RunEnded(Struct, kw_only=True):
     ran with their outcomes, without any text of the answer and without what the verdict covers;
     empty for every other run. Both are the live messages or copies of them: to be read only.
 
-    `options` are those of the call; `current_model` gives the model that the agent asked last, and
-    raises what resolving it raises; `count_usage` adds tokens of a model of the processor's own.
+    `policy_events` are what policies of processors did, `options` those of the call;
+    `current_model` gives the model that the agent asked last, and raises what resolving it raises;
+    `count_usage` adds tokens of a model of the processor's own.
     `note_failure(processor_id, hook, action, error)` tells in `policy_events` of what could not be
     done.
     """
@@ -59,4 +61,5 @@ class RunEnded(Struct, kw_only=True):
     current_model: Callable[[], LanguageModel | None]
     count_usage: Callable[[Usage], None]
     note_failure: Callable[[str, str, str, str], None]
+    policy_events: Sequence[PolicyEvent] = ()
     state: dict[str, Any]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         ProcessInputStepArgs,
         ToolCallInfo,
     )
+    from .recording import Recorder
     from .results import StepResult
     from .spans import Observer
     from .structured.options import StructuredOutputOptions
@@ -106,6 +107,7 @@ class OtherOptions(TypedDict, total=False):
     include_raw_chunks: bool
     require_tool_approval: bool | Callable[[ToolCallInfo], bool | Awaitable[bool]]
     observer: Observer | None
+    record: Recorder | None
     tracing_context: TracingContext | None
     tracing_options: TracingOptions | None
     run_id: str
@@ -123,6 +125,8 @@ class CallOptions(OtherOptions, total=False):
     which a function of their `ToolCallInfo` says so (R-570). `tracing_context`, from a hook,
     makes the run part of that one's trace (O-007). `structured_output={"schema": …}` asks
     for an object of that schema (`StructuredOutputOptions`).
+
+    `record` is what writes the run down (`procession.recording.Recorder`); `None`: nothing does.
 
     Callbacks may be plain or async (R-554). What one raises fails the run like what a hook raises:
     the last chunk is `error`, `generate` raises it, and nothing is stored. It takes the place of an
@@ -155,6 +159,7 @@ class ContinueOptions(TypedDict, total=False):
     on_error: Callable[[dict[str, Any]], object]
     on_abort: Callable[[dict[str, Any]], object]
     observer: Observer | None
+    record: Recorder | None
 
 
 CALLBACKS = ("on_step_finish", "on_finish", "on_chunk", "on_error", "on_abort")
@@ -365,6 +370,7 @@ _CHECKS: dict[str, Check] = {
         "an object with a method span(span)",
         lambda value: callable(getattr(value, "span", None)),
     ),
+    "record": _kind("a Recorder", lambda value: callable(getattr(value, "begin", None))),
     "tracing_context": _kind(
         "the tracing_context of a hook", lambda value: hasattr(value, "current_span")
     ),

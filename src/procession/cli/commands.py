@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 
 from ..errors import ConfigurationError, ModelFetchError, ProcessionError
+from .runs import runs
 
 __all__ = ["app", "run"]
 
@@ -26,6 +27,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="LLM agents whose messages pass through processors.",
 )
+
+app.add_typer(runs, name="runs")
 
 SCENE_NAMES = ("hooks", "redaction", "tripwire", "retry", "tool", "cost")
 

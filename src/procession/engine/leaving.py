@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ending import RunEnded
 from ..messages import Message, MessageContent, ToolInvocationPart
+from ..policy import events_of
 from ..signals import is_transient
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def _ending(run: RunState) -> RunEnded:
         current_model=run.current_model,
         count_usage=run.count_usage,
         note_failure=run.note_failure,
+        policy_events=events_of(run.policy_events),
         state={},
     )
 

@@ -45,6 +45,7 @@ from .response import find_call
 from .returns import apply_messages, apply_step
 from .run_state import RunState
 from .suspending import mark_allowed
+from .together import begin_recording
 from .waiting_form import kept_from_form
 
 if TYPE_CHECKING:
@@ -94,10 +95,12 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     run.pipeline = NO_PROCESSORS
     _take_options(run, options)
     begin_reporting(run, options)
+    recordings = begin_recording(agent, run, options)
     run.interruption = Interruption(run.abort_signal)
     try:
         await _model_and_tools(agent, run)
-        run.extensions = await extensions_of(agent, RequestScope(run.request_context))
+        extensions = await extensions_of(agent, RequestScope(run.request_context))
+        run.extensions = (*extensions, *recordings)
         await _set_up(agent, run, options)
         await _fill(agent, run, given, options)
         if run.abort_signal is not None:
@@ -158,11 +161,13 @@ async def continue_run(
         )
     await room.take(kept)
     begin_reporting(run, options)
+    recordings = begin_recording(agent, run, options)
     run.streaming = streaming
     run.pipeline = NO_PROCESSORS
     run.interruption = Interruption(run.abort_signal)
     try:
-        run.extensions = await extensions_of(agent, RequestScope(run.request_context))
+        extensions = await extensions_of(agent, RequestScope(run.request_context))
+        run.extensions = (*extensions, *recordings)
         await _set_up(agent, run, run.options)
         run.gate.seen.extend(kept.seen)
         step: Step = kept.step.continued(tool_call_id, decision)
@@ -307,7 +312,7 @@ def _take_options(run: RunState, options: Mapping[str, Any]) -> None:
 async def _pipeline(agent: Agent, run: RunState, options: Mapping[str, Any]) -> Pipeline:
     """The call's processors, compiled."""
     own = agent.compiled
-    if own is not None and _LISTED.isdisjoint(options):
+    if own is not None and not run.extensions and _LISTED.isdisjoint(options):
         return own
     lists = await own_lists(agent, options, RequestScope(run.request_context))
     given = [kind for kind in LISTS if options.get(kind) is not None]
