@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 
 from procession import Agent, Policy, StructuredOutputError, processor
 from procession.chunks import Chunk, DeltaPayload
-from procession.hold import Literals, Pattern, Unit
+from procession.hold import Pattern, Unit
 from procession.hold.answer import AnswerText
 from procession.hold.lane import Rules
 from procession.hold.prose import ProseReader
 from procession.structured.partial_json import JSONReader
-from procession.testing import ScriptedModel, answer
+from procession.testing import ScriptedModel
 from tests.hold.kit import guard, pieces_at
+from tests.hold.objects_kit import SECRET, asked, in_two_blocks, noting
 from tests.laws.kit import METADATA, PlayedModel, end
 from tests.processors.objects import as_text, leaves
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-SECRET = Literals("secret")
 FRAGMENTS = st.lists(
     st.sampled_from(
         [
@@ -34,25 +34,6 @@ FRAGMENTS = st.lists(
     ),
     max_size=16,
 ).map("".join)  # fmt: skip
-
-
-async def asked(text: Any, *guards: Any, **options: Any) -> Any:
-    """What comes of an answer that is to be an object."""
-    model = ScriptedModel([answer(*([text] if isinstance(text, str) else text))])
-    agent = Agent(id="a", model=model, output_processors=guards)
-    wanted: Any = {"schema": None, **options}
-    return await agent.generate("go", structured_output=wanted)
-
-
-def noting(shown: list[Any], watches: Any, **more: Any) -> Any:
-    """A hook that notes its pieces."""
-
-    def note(args: Any) -> Any:
-        if args.piece is not None:
-            shown.append(args.piece)
-        return args.part
-
-    return processor(id="noting", process_output_stream=note, watches=watches, **more)
 
 
 # ── where JSON begins ──────────────────────────────────────────────────────────────────────────
@@ -66,7 +47,7 @@ def test_the_cutting_does_not_matter(text: str, places: list[int]) -> None:
     def read(pieces: Iterable[str]) -> list[tuple[str, str]]:
         reader, found = ProseReader(), list[tuple[str, str]]()
         for kind, words in [*(e for p in pieces for e in reader.feed(p)), *reader.end()]:
-            if found and found[-1][0] == kind and kind in ("text", "rest"):
+            if found and found[-1][0] == kind and kind in ("text", "rest", "mark"):
                 found[-1] = kind, found[-1][1] + words
             elif words or kind != "text":
                 found.append((kind, words))
@@ -149,16 +130,8 @@ async def test_escapes_hide_nothing(text: str, object: Any) -> None:
 
 
 async def test_an_object_across_two_blocks_is_clean() -> None:
-    """Its text has been words in the second block; it is seen when it is put together."""
-    first, second = '{"a": "', '\\u0073ecret"}'
-    parts = [METADATA]
-    for id, text in (("t1", first), ("t2", second)):
-        parts += [
-            {"type": "text-start", "id": id},
-            {"type": "text-delta", "id": id, "delta": text},
-            {"type": "text-end", "id": id},
-        ]
-    agent = Agent(id="a", model=PlayedModel([[*parts, end()]]), output_processors=[guard([SECRET])])
+    """G-A."""
+    agent = Agent(id="a", model=in_two_blocks(), output_processors=[guard([SECRET])])
     output = await agent.generate("go", structured_output={"schema": None})
     assert output.object == {"a": "######"}
 
@@ -249,41 +222,6 @@ async def test_guards_pass_objects_on_to_each_other(awaits: bool) -> None:
             assert found == ({"a": "--------2"} if text is texts[0] else [{"a": "--------2"}])
 
 
-async def test_a_verdict_on_the_object_of_a_second_model_is_the_guards() -> None:
-    """Nothing of it is stored, and the reason is that of the guard; it is told once."""
-    told: list[Any] = []
-
-    def refuse(args: Any) -> Any:
-        if args.piece is not None and "secret" in args.piece.text:
-            args.abort("no secrets", passing=args.with_text(""))
-        return args.part
-
-    no = processor(id="no", process_output_stream=refuse, watches=SECRET, on_violation=told.append)
-    second = ScriptedModel(['{"a": "x", "b": "\\u0073ecret"}'])
-    agent = Agent(id="a", model=ScriptedModel("Words"), output_processors=[no])
-    run = await agent.stream("go", structured_output={"schema": None, "model": second})
-    partials = [chunk.object async for chunk in run if chunk.type == "object"]
-    assert partials[-1] == {"a": "x", "b": ""}
-    assert run.tripwire is not None
-    assert (run.tripwire.reason, run.tripwire.processor_id) == ("no secrets", "no")
-    assert await run.object is None
-    assert len(told) == 1
-
-
-async def test_a_guard_that_fails_fails_the_run() -> None:
-    """Nothing of the object is shown then."""
-
-    def fail(args: Any) -> Any:
-        if args.piece is not None and args.piece.text == "x":
-            raise ValueError("broken")
-        return args.part
-
-    failing = processor(id="failing", process_output_stream=fail, watches=SECRET)
-    second = ScriptedModel(['{"a": "x"}'])
-    with pytest.raises(ValueError, match="broken"):
-        await asked("Words", failing, model=second)
-
-
 async def test_what_the_provider_says_beside_the_text_stays() -> None:
     """B-135: on the chunk that the held text leaves with."""
     deltas = [("{", None), ('"a": "sec', {"p": {"n": 1}}), ('ret"', {"p": {"m": 2}}), ("}", None)]
@@ -298,35 +236,3 @@ async def test_what_the_provider_says_beside_the_text_stays() -> None:
     assert "".join(payload.text for payload in found) == '{"a": "######"}'
     known = [payload.provider_metadata for payload in found]
     assert [{"p": {"n": 1}}, {"p": {"m": 2}}] == [one for one in known if one]
-
-
-async def test_no_partial_object_behind_a_fence_that_escapes_have_made() -> None:
-    """G-A: a string among words is written anew without its escapes. Backticks that were escaped
-    open a fence then, behind which nobody has looked for JSON: it is shown when that is done."""
-    text = r'"\u0060\u0060\u0060["\u0073ecret"]'
-    for pieces in ([text], list(text)):
-        model = ScriptedModel([answer(*pieces)])
-        run = await Agent(id="a", model=model, output_processors=[guard([SECRET])]).stream(
-            "go", structured_output={"schema": None}
-        )
-        assert not [chunk.object async for chunk in run if chunk.type == "object"]
-        assert await run.object == ["######"]
-
-
-async def test_no_partial_object_where_words_were_taken_out() -> None:
-    """What begins at the beginning, since the guard took out the words before it, was not looked at
-    as the object that it is then: it is shown when it has been."""
-
-    def take_out(args: Any) -> Any:
-        if args.piece is None:
-            return args.part
-        return args.with_text(args.piece.text.replace("secret", ""))
-
-    takes = processor(id="takes", process_output_stream=take_out, watches=SECRET)
-    text = 'secret{"a": "```", "b": "\\u0073ecret"}'
-    model = ScriptedModel([answer(*text)])
-    run = await Agent(id="a", model=model, output_processors=[takes]).stream(
-        "go", structured_output={"schema": None}
-    )
-    assert not [chunk.object async for chunk in run if chunk.type == "object"]
-    assert await run.object == {"a": "```", "b": ""}
