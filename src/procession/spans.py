@@ -117,6 +117,14 @@ class RunObserver(Protocol):
         """The last step is over."""
         ...
 
+    def ending_begins(self, run: Any, run_ended: Any, /) -> Any:
+        """Somebody is about to be told of the end of the run; returns a mark."""
+        ...
+
+    def ending_ended(self, run: Any, mark: Any, error: BaseException | None, /) -> None:
+        """It has been told, or has raised."""
+        ...
+
     def run_ended(self, run: Any, /) -> None:
         """The run is over, and its outcome known. Told once, at the latest when it is dropped."""
         ...

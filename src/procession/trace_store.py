@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypedDict
 
 from msgspec import Struct, field
 
-from .records import Record, format_time, parse_time
+from .records import Record, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -67,7 +67,7 @@ class ExportedSpan(Record, kw_only=True):
 
     def to_json(self) -> dict[str, Any]:
         """The JSON form; times as ISO 8601 text."""
-        times = {"startTime": format_time(self.start_time), "endTime": format_time(self.end_time)}
+        times = {"startTime": _to_text(self.start_time), "endTime": _to_text(self.end_time)}
         return {**super().to_json(), **times}
 
     @classmethod
@@ -75,6 +75,11 @@ class ExportedSpan(Record, kw_only=True):
         """From the JSON form."""
         times = {key: parse_time(data[key]) for key in ("startTime", "endTime")}
         return super().from_json({**data, **times})
+
+
+def _to_text(time: datetime) -> str:
+    """To the microsecond: most hooks take less than a millisecond."""
+    return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 class TraceSummary(Struct, kw_only=True):

@@ -139,6 +139,12 @@ class Ends:
     def loop_ended(self, run: RunState) -> None:
         """Steps are not told of."""
 
+    def ending_begins(self, run: RunState, run_ended: Any) -> None:
+        """Who hears of the end is not told of."""
+
+    def ending_ended(self, run: RunState, mark: None, error: BaseException | None) -> None:
+        """Who hears of the end is not told of."""
+
     def run_ended(self, run: RunState) -> None:
         """Runs are not told of."""
 

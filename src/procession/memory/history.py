@@ -47,6 +47,12 @@ class MessageHistory(StoresSomething, TakesOptions, Processor[Any]):
 
     id = "message-history"
     name = "Message history"
+    span_type = "memory_operation"
+
+    @staticmethod
+    def span_name(phase: str) -> str:
+        """What its spans are called (O-030)."""
+        return "memory: save" if phase == "runEnded" else "memory: recall"
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from ..engine.interruption import Interrupted
 from ..engine.misfits import as_exception, read_problem
 from ..errors import APICallError, ConfigurationError, ModelError, StructuredOutputError
 from ..retrying import Retries
+from ..tracing_context import NO_SPAN, current_span
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..abort_signal import AbortSignal
     from ..chunks import Chunk
     from ..model import LanguageModel, ModelRequest
+    from ..tracing_context import AnySpan
 
 __all__ = ["CutShort", "consult"]
 
@@ -36,6 +38,7 @@ async def consult(
     begun = False
     while True:
         source: Any = None
+        told = _Told.of(model, request)
         try:
             source = model.stream(request)
             while True:
@@ -45,18 +48,56 @@ async def consult(
                     return
                 begun = True
                 _check(read)
+                told.take(read)
                 yield read
         except (Interrupted, ConfigurationError):
             raise
         except Exception as error:
+            told.span.error(error)
             pause = None if begun else retries.pause_after(error)
             if pause is None:
                 raise _failure(model, error, called) from error
         finally:
+            told.span.end()
             if hasattr(source, "aclose"):
                 await source.aclose()
         with CutShort(request.abort_signal):
             await asyncio.sleep(pause)
+
+
+class _Told:
+    """The span of one call, below that of the processor that makes it (O-007)."""
+
+    __slots__ = ("span",)
+
+    def __init__(self, span: AnySpan) -> None:
+        self.span = span
+
+    @classmethod
+    def of(cls, model: LanguageModel, request: ModelRequest) -> _Told:
+        """The span of a call that is about to be made."""
+        parent = current_span.get()
+        if parent is None:
+            return _NOBODY
+        said = {
+            "model": model.model_id,
+            "provider": model.provider,
+            "prompt_messages": len(request.prompt),
+        }
+        name = f"llm: '{model.model_id}'"
+        return cls(parent.create_child_span("model_generation", name, attributes=said))
+
+    def take(self, read: Sequence[Chunk]) -> None:
+        """Note what the last chunk says."""
+        last = read[-1] if read and self.span.is_valid else None
+        if last is not None and last.type == "finish":
+            usage = last.payload.output.usage.to_json()
+            usage.pop("raw", None)
+            reason = last.payload.step_result.reason
+            self.span.update(attributes={"usage": usage, "finish_reason": reason})
+
+
+_NOBODY = _Told(NO_SPAN)
 
 
 def _failure(model: LanguageModel, error: Exception, called: str) -> StructuredOutputError:

@@ -11,8 +11,9 @@ from .exporters.store import StoreExporter
 from .exporters.text import ConsoleExporter
 from .masking import SensitiveDataFilter
 from .observability import Observability
+from .preparing import SpanProcessor
 from .sampling import RootSpan
-from .tracing import SpanProcessor, Tracing
+from .tracing import Tracing
 from .tree import Node, render, tree_of
 
 if TYPE_CHECKING:

@@ -140,24 +140,34 @@ class Lane:
         done.set_result(None)
         return done
 
+    def join(self) -> None:
+        """Wait for the thread, which has come to its end."""
+        if self._thread is not None and self._pid == os.getpid():
+            self._thread.join(timeout=5)
+
     # ── on the thread ──────────────────────────────────────────────────────────────────────────
 
     def _work(self) -> None:
         with asyncio.Runner() as runner:
-            while True:
+            done = self._loop(runner)
+        done.set_result(None)
+
+    def _loop(self, runner: asyncio.Runner) -> Future[None]:
+        """Until it is to shut down; gives what is done then."""
+        while True:
+            with self._lock:
+                while not self._queue:
+                    self._lock.wait()
+                taken = self._queue.popleft()
+            if not isinstance(taken, _Asked):
+                self._export(taken, runner)
                 with self._lock:
-                    while not self._queue:
-                        self._lock.wait()
-                    taken = self._queue.popleft()
-                if isinstance(taken, _Asked):
-                    self._call(taken.what, runner)
-                    taken.done.set_result(None)
-                    if taken.what == "shutdown":
-                        return
-                else:
-                    self._export(taken, runner)
-                    with self._lock:
-                        self._waiting -= len(taken)
+                    self._waiting -= len(taken)
+                continue
+            self._call(taken.what, runner)
+            if taken.what == "shutdown":
+                return taken.done
+            taken.done.set_result(None)
 
     def _export(self, spans: Sequence[ExportedSpan], runner: asyncio.Runner | None) -> None:
         try:

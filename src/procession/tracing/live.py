@@ -231,7 +231,8 @@ class LiveSpan:
 
     def close(self, at: float | None = None) -> None:
         """It is over, now or since `at`, a `perf_counter`."""
-        self.ended = time.perf_counter() if at is None else at
+        now = self.started if self.is_event else time.perf_counter()
+        self.ended = now if at is None else at
         self.trace.ended(self)
 
     def begin_run(self, run: Any, _parent: Any, options: Mapping[str, Any]) -> Any:

@@ -126,11 +126,12 @@ class Cut(Struct, frozen=True, kw_only=True):
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, bytes | bytearray | memoryview):
-            return f"[{len(value)} bytes]"
+            return f"[{memoryview(value).nbytes} bytes]"
         if isinstance(value, Mapping):
             return self._entries(cast("Mapping[Any, Any]", value), depth)
-        if isinstance(value, list | tuple | set | frozenset):  # of whatever
-            return self._items([*cast("Sequence[Any]", value)], depth)
+        if isinstance(value, list | tuple | set | frozenset):
+            entries: list[Any] = [*cast("Any", value)]
+            return self._items(entries, depth)
         return self._other(value, depth)
 
     def _text(self, value: str) -> str:

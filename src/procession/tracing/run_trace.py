@@ -10,7 +10,7 @@ from ..verdicts import verdict_in
 from .content import Shape, differences, messages_form
 from .harmless import unharmed
 from .live import LiveSpan, Trace, leave_span
-from .naming import HOOK_PHASES, described, name_of_hook, of_processor
+from .naming import HOOK_PHASES, HookPhase, described, name_of_hook, of_processor
 from .outcome import fill_run, fill_step
 from .stream_track import StreamTrack
 
@@ -85,18 +85,19 @@ class RunTrace:
             parent = outer  # what stands for several processors is at work
         else:
             parent = (self.step_span if hook.in_step else None) or self.root
+        return self._processor_span(parent, processor, link.processor_id, hook, link.is_within)
+
+    def _processor_span(
+        self, parent: LiveSpan, processor: Any, name: str, hook: HookPhase, is_within: bool
+    ) -> LiveSpan:
         kind = getattr(processor, "span_type", None)
         span = self.trace.begin(
             parent,
             kind if isinstance(kind, str) else "processor_run",
-            name_of_hook(processor, link.processor_id, hook),
+            name_of_hook(processor, name, hook),
         )
-        span.entity = (
-            hook.entity_type,
-            link.processor_id,
-            described(processor, link.processor_id),
-        )
-        span.attributes = of_processor(processor, hook, is_within=link.is_within)
+        span.entity = (hook.entity_type, name, described(processor, name))
+        span.attributes = of_processor(processor, hook, is_within=is_within)
         return span
 
     @unharmed
@@ -273,6 +274,26 @@ class RunTrace:
                 self.shown[call.id] = (chunk.payload.result, call.part.tool_invocation.result)
 
     # ── the end ────────────────────────────────────────────────────────────────────────────────
+
+    @unharmed
+    def ending_begins(self, run: Any, run_ended: Any) -> Any:
+        """A span for a processor that hears of the end; extensions have none."""
+        processor: Any = getattr(run_ended, "__self__", None)
+        name = getattr(processor, "id", None)
+        if not isinstance(name, str):
+            return None
+        span = self._processor_span(self.root, processor, name, HOOK_PHASES["run_ended"], False)
+        return span, current_span.set(span)
+
+    @unharmed
+    def ending_ended(self, run: Any, mark: Any, error: BaseException | None) -> None:
+        """It has been told."""
+        if mark is not None:
+            span, token = mark
+            leave_span(token)
+            if error is not None:
+                span.failed(error)
+            span.close()
 
     @unharmed
     def run_ended(self, run: Any) -> None:

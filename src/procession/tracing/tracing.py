@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self, cast
-
-from msgspec.structs import replace
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..errors import OptionError
 from ..host import hand_over
@@ -20,12 +17,14 @@ from .exporter import Lane
 from .harmless import log
 from .ids import new_trace_id
 from .live import LiveSpan, Trace
-from .masking import Cut, Mask, Outgoing, SensitiveDataFilter
+from .masking import Cut, Mask, SensitiveDataFilter
 from .option_checks import checked, function, is_bool, is_texts
+from .preparing import Preparation, SpanProcessor, processors_of
 from .run_trace import RunTrace
 from .sampling import RootSpan, Sampling, sampler_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Future
     from types import TracebackType
 
@@ -34,11 +33,9 @@ if TYPE_CHECKING:
     from ..tracing_context import AnySpan
     from .exporter import ExportCounts, Exporter
 
-__all__ = ["SpanProcessor", "Tracing"]
+__all__ = ["Tracing"]
 
 Content = Literal["none", "processed", "raw"]
-SpanProcessor = Callable[[ExportedSpan], ExportedSpan | None]
-"""Changes a span on its way out, or drops it (`None`); given in a list, they work in order."""
 
 
 class Tracing(TakesOptions):
@@ -83,12 +80,12 @@ class Tracing(TakesOptions):
         kinds = ("none", "processed", "raw")
         words = "'none', 'processed' or 'raw'"
         self.content: str = _checked_option("content", content, words, kinds.__contains__)
-        self._mask = cast("Mask | None", function("Tracing", "mask", mask))
-        self._processors = _processors(span_output_processors, sensitive_data_filter)
-        self._filter = function("Tracing", "span_filter", span_filter)
         texts = "a list of texts"
-        self._excluded = frozenset(
-            _checked_option("exclude_span_types", exclude_span_types, texts, is_texts)
+        prepare = Preparation(
+            frozenset(_checked_option("exclude_span_types", exclude_span_types, texts, is_texts)),
+            function("Tracing", "span_filter", span_filter),
+            processors_of(span_output_processors, sensitive_data_filter),
+            function("Tracing", "mask", mask),
         )
         self._shows_internal: bool = _checked_option(
             "include_internal_spans", include_internal_spans, "True or False", is_bool
@@ -100,7 +97,7 @@ class Tracing(TakesOptions):
         most = count("Tracing", "queue_size", queue_size, least=1)
         timeout = seconds("Tracing", "export_timeout", export_timeout)
         self._lanes = [
-            Lane(exporter, self._prepare, most=most, timeout=timeout) for exporter in self.exporters
+            Lane(exporter, prepare, most=most, timeout=timeout) for exporter in self.exporters
         ]
         self._forget = weakref.finalize(self, _at_exit, self._lanes)
         self._forget.atexit = True
@@ -212,35 +209,6 @@ class Tracing(TakesOptions):
             error_info=span.error_info,
         )
 
-    def _prepare(self, spans: Sequence[ExportedSpan], counts: ExportCounts) -> list[ExportedSpan]:
-        """Filters, processors and the mask, for one exporter."""
-        outgoing = Outgoing(self._mask)
-        found: list[ExportedSpan] = []
-        for span in spans:
-            made = self._processed(span)
-            if made is None:
-                counts.filtered += 1
-            else:
-                found.append(outgoing.masked_span(made))
-        counts.masked += outgoing.masked
-        return found
-
-    def _processed(self, span: ExportedSpan) -> ExportedSpan | None:
-        if span.type in self._excluded:
-            return None
-        made: ExportedSpan | None = replace(span)
-        try:
-            if self._filter is not None and not self._filter(made):
-                return None
-            for process in self._processors:
-                made = process(made)
-                if made is None:
-                    return None
-        except Exception as error:  # what it was to take out must not leave
-            log.warning("a span processor raised %s: the span is dropped", type(error).__name__)
-            return None
-        return made
-
     # ── with an app ────────────────────────────────────────────────────────────────────────────
 
     def register_app(self, app: Host) -> None:
@@ -264,7 +232,10 @@ class Tracing(TakesOptions):
     async def shutdown(self, within: float = 30.0) -> bool:
         """As `flush`, and the exporters let go of what they hold. What comes then is dropped."""
         self._forget.detach()
-        return await self._asked("shutdown", within)
+        done = await self._asked("shutdown", within)
+        for lane in self._lanes if done else ():
+            lane.join()
+        return done
 
     async def _asked(self, what: str, within: float) -> bool:
         asked: list[Future[None]] = [lane.ask(what) for lane in self._lanes]
@@ -310,18 +281,3 @@ def _checked(exporter: Any) -> Any:
         f"Tracing: each of exporters must have a name, and the methods export, flush and shutdown; "
         f"{type(exporter).__name__} has not"
     )
-
-
-def _processors(given: Any, filter: Any) -> list[SpanProcessor]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise OptionError("Tracing: span_output_processors must be a list of functions")
-    found: list[Any] = [*cast("Sequence[Any]", given)]
-    if not all(map(callable, found)):
-        raise OptionError("Tracing: each of span_output_processors must be a function of a span")
-    if isinstance(filter, SensitiveDataFilter):
-        return [*found, filter]
-    if not isinstance(filter, bool):
-        raise OptionError(
-            "Tracing: sensitive_data_filter must be True, False or a SensitiveDataFilter"
-        )
-    return [*found, SensitiveDataFilter()] if filter else found
