@@ -142,7 +142,7 @@ async def test_a_file_cut_off_anywhere_is_read_up_to_its_last_whole_line(tmp_pat
         run = RecordedRun.load(path)
         assert run.status == ("success" if end >= len(whole) - 1 else "unfinished")
     path.write_bytes(whole[: first + 20])
-    await recorder.runs.append("r1", [b'{"line":"end","part":"x"}'])
+    await recorder.runs.append("r1", lambda: [b'{"line":"end","part":"x"}'])
     assert path.read_bytes()[first + 20 :] == b'\n{"line":"end","part":"x"}\n'
 
 

@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.padding import Padding
 from rich.text import Text
 
 from ..recording.snapshots import items_of_prompt
@@ -243,7 +242,9 @@ def _shortened(text: str, most: int) -> str:
 
 
 def _print(console: Console, line: Text, indent: int) -> None:
-    console.print(Padding(line, (0, 0, 0, indent), expand=False))
+    for wrapped in line.wrap(console, max(console.width - indent, 20)):
+        wrapped.rstrip()
+        console.print(Text(" " * indent) + wrapped)
 
 
 def _time(milliseconds: float) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..chunks import Chunk
 
-__all__ = ["LaneTrack", "changed_lanes", "length_of"]
+__all__ = ["LaneTrack", "changed_lanes"]
 
 _MOSTLY_UNTIMED = 0xF
 """Of the calls of a plain hook every sixteenth is timed: time stamps cost more than the call."""
@@ -39,6 +39,10 @@ class LaneTrack:
         self._timed = self._awaited = 0.0
         self._timed_calls = 0
         self._texts: dict[tuple[str, str], list[str]] = {}
+        self._kind: str = ""
+        self._id: str = ""
+        self._add: Callable[[str], None]
+        """Adds to the lane of the last piece, which is mostly that of the next one."""
 
     def taken(self) -> LaneTrack:
         """What was noted so far; it begins anew."""
@@ -62,6 +66,7 @@ class LaneTrack:
 
         def plain(args: Any) -> Any:
             part = args.part
+            payload = part.payload
             before = self._take(part)
             number, self.count = self.count, self.count + 1
             if number & _MOSTLY_UNTIMED:
@@ -74,6 +79,9 @@ class LaneTrack:
                 finally:
                     self._timed += perf_counter() - started
                     self._timed_calls += 1
+            if returned is part and part.payload is payload and before.__class__ is str:
+                if payload.text is before:
+                    return returned  # nearly all of them
             self._note(part, before, returned)
             return returned
 
@@ -97,7 +105,10 @@ class LaneTrack:
         payload = part.payload
         if payload.__class__ is DeltaPayload:
             text = payload.text
-            self._texts.setdefault((part.type, payload.id), []).append(text)
+            if payload.id != self._id or part.type != self._kind:
+                self._id, self._kind = payload.id, part.type
+                self._add = self._texts.setdefault((part.type, payload.id), []).append
+            self._add(text)
             return text
         if part.type == _CALL:
             self._texts[_CALL, payload.tool_call_id] = [call_text(payload)]
@@ -136,11 +147,3 @@ def changed_lanes(
 def call_text(payload: Any) -> str:
     """What a `tool-call` chunk asks for."""
     return f"{payload.tool_name}({as_json(None if payload.args is UNSET else payload.args)})"
-
-
-def length_of(part: Chunk) -> int:
-    """How many characters a piece of a block has."""
-    payload = part.payload
-    if payload.__class__ is DeltaPayload:
-        return len(payload.text)
-    return len(payload.args_text_delta) if part.type == "tool-call-delta" else 0

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from ..policy.facts import as_detail, facts_in
 from ..records import error_form, plain
-from .recording import usage_form
+from .asked import usage_form
 from .snapshots import as_json, items_of_message
 
 if TYPE_CHECKING:

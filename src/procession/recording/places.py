@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from .recorded_run import RunSummary
 
 __all__ = ["RecordedRuns"]
+
+Make = Callable[[], "Sequence[bytes]"]
+"""Gives lines to write."""
 
 _SUFFIX = ".run.jsonl"
 _KIND = "recorded-run"
@@ -88,16 +92,18 @@ class RecordedRuns:
         """Whether lines can be added to a run without writing it anew."""
         return isinstance(self._place, _Folder)
 
-    async def append(self, run_id: str, lines: Sequence[bytes]) -> None:
-        """Write lines behind those of this run: each is there whole, or not at all."""
-        if lines:
-            await self._place.append(run_id, lines)
+    async def append(self, run_id: str, make: Make) -> None:
+        """Write lines behind those of this run: each is there whole, or not at all.
+
+        `make` gives them; it is called in a thread.
+        """
+        await self._place.append(run_id, make)
 
 
 class _Place(Protocol):
     name: str
 
-    async def append(self, run_id: str, lines: Sequence[bytes]) -> None: ...
+    async def append(self, run_id: str, make: Make) -> None: ...
     async def read(self, run_id: str) -> list[dict[str, Any]] | None: ...
     async def summaries(self) -> list[RunSummary | None]: ...
     async def delete(self, run_id: str) -> bool: ...
@@ -124,10 +130,11 @@ class _Folder:
             name = f"{name[:_LONGEST]}-{sha256(run_id.encode()).hexdigest()[:16]}"
         return self._folder / f"{name}{_SUFFIX}"
 
-    async def append(self, run_id: str, lines: Sequence[bytes]) -> None:
-        await asyncio.to_thread(self._append, self._path(run_id), b"\n".join((*lines, b"")))
+    async def append(self, run_id: str, make: Make) -> None:
+        await asyncio.to_thread(self._append, self._path(run_id), make)
 
-    def _append(self, path: Path, written: bytes) -> None:
+    def _append(self, path: Path, make: Make) -> None:
+        written = b"\n".join((*make(), b""))
         self._folder.mkdir(parents=True, exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
@@ -176,7 +183,8 @@ class _InStore:
         self._store = store
         self.name = type(store).__name__
 
-    async def append(self, run_id: str, lines: Sequence[bytes]) -> None:
+    async def append(self, run_id: str, make: Make) -> None:
+        lines = await asyncio.to_thread(make)
         known = await self.read(run_id) or []
         new = [cast("dict[str, Any]", msgspec.json.decode(line)) for line in lines]
         await self._store.get_store("workflows").put(_KIND, run_id, {"lines": [*known, *new]})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import OptionError
@@ -98,8 +98,7 @@ class Recorder(TakesOptions):
             if ending is not None:
                 recording.end_streams()
                 outcome = outcome_of(ending, raw=self.raw)
-            lines = await asyncio.to_thread(held.lines, outcome)
-            await self.runs.append(recording.run_id, lines)
+            await self.runs.append(recording.run_id, partial(held.lines, outcome))
         except Exception as error:
             held.failed = True
             _log.warning(

@@ -18,8 +18,9 @@ from ..engine.interruption import Interrupted
 from ..engine.response import find_call
 from ..records import error_form, plain
 from ..verdicts import verdict_in
-from .lanes import LaneTrack, changed_lanes, length_of
-from .recorded_run import RecordedModelCall, RunEvent
+from .asked import Asked, usage_form
+from .lanes import LaneTrack, changed_lanes
+from .recorded_run import RunEvent
 from .snapshots import Changed, Item, as_json, changes_between, items_of_list, items_of_prompt
 
 if TYPE_CHECKING:
@@ -29,16 +30,13 @@ if TYPE_CHECKING:
     from ..spans import Span
     from .recorder import Recorder
 
-__all__ = ["OWN_ID", "Asked", "Recording", "Told", "usage_form"]
+__all__ = ["OWN_ID", "Recording", "Told"]
 
 OWN_ID = "procession-recorder"
 """What the ids of the recorder's own processors begin with."""
 MOST_EVENTS = 10_000
 _CHOICES = ("model", "tool_choice", "active_tools", "tools", "provider_options", "model_settings")
 """What `process_input_step` may choose besides texts."""
-_FRAMES = frozenset({"step-start", "step-finish", "response-metadata", "finish"})
-"""What leaves on the engine's word alone, or not at all."""
-_NOT_THE_MODELS = frozenset({"step-start", "step-finish", "tool-error", "tool-output", "tripwire"})
 
 
 class Told(Struct):
@@ -46,20 +44,6 @@ class Told(Struct):
 
     event: RunEvent
     changes: list[Changed] = field(default_factory=list[Changed])
-
-
-class Asked(Struct):
-    """A call of the model under way, or over."""
-
-    call: RecordedModelCall
-    entries: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """The prompt, in JSON form."""
-    same: int = 0
-    """How many of them the call before had, at the beginning."""
-    chunks: list[tuple[float, Any]] = field(default_factory=list[tuple[float, Any]])
-    lanes: dict[tuple[str, str], list[list[float]]] = field(
-        default_factory=dict[tuple[str, str], list[list[float]]]
-    )
 
 
 class Mark(Struct):
@@ -85,16 +69,17 @@ class Recording:
         self.asked: list[Asked] = []
         """The calls of the model that are over."""
         self.cut = False
-        self._began = perf_counter()
+        self.began = perf_counter()
         self._open: Asked | None = None
         self._prompt: Sequence[Any] = ()
+        """What was sent last."""
         self._tracks: list[LaneTrack] = []
         self._at: tuple[int | None, int] = (None, 0)
         """The step and the attempt that the chunks under way belong to."""
 
     def now(self) -> float:
         """Milliseconds since the part began."""
-        return round((perf_counter() - self._began) * 1000, 3)
+        return round((perf_counter() - self.began) * 1000, 3)
 
     # ── as an extension ────────────────────────────────────────────────────────────────────────
 
@@ -185,19 +170,16 @@ class Recording:
         """An attempt at a step begins."""
         self.end_streams()
         self._at = step.number, run.retry_count
-        self._open = _asked(len(self.asked), step.number)
+        self._open = self._next(step.number)
 
     def call_ended(
         self, run: Any, step: Any, seconds: float, error: BaseException | None, /
     ) -> None:
         """A call of the model is over."""
-        asked = self._open or _asked(len(self.asked), step.number)
-        prompt: Sequence[Any] = step.prompt
-        asked.same = _common(self._prompt, prompt)
-        kept = self.asked[-1].entries[: asked.same] if self.asked else []
-        new = (self.recorder.bounded(plain(entry)) for entry in prompt[asked.same :])
-        asked.entries = [*kept, *new]
-        self._prompt = prompt
+        asked = self._open or self._next(step.number)
+        before = self.asked[-1] if self.asked else None
+        asked.take_prompt(step.prompt, before, self._prompt, self.recorder.bounded)
+        self._prompt = step.prompt
         made = asked.call
         made.attempt, made.provider, made.model_id = run.retry_count, step.provider, step.model_id
         made.from_cache, made.answered = step.from_cache, step.started
@@ -208,10 +190,13 @@ class Recording:
             if not isinstance(error, Interrupted):
                 made.error = error_form(error.error if isinstance(error, ModelFailure) else error)
         elif self.recorder.raw and step.answer.finish_reason:
-            _close(asked, step.answer.finish_reason)
+            asked.close(step.answer.finish_reason)
         self.asked.append(asked)
         # What was refused may be asked again.
-        self._open = None if step.started else _asked(len(self.asked), step.number)
+        self._open = None if step.started else self._next(step.number)
+
+    def _next(self, step_number: int) -> Asked:
+        return Asked(len(self.asked), step_number, self.recorder.most_chunks)
 
     def tool_begins(self, _run: Any, _call: Any, _tools: Any, /) -> float:
         """When it began."""
@@ -280,7 +265,7 @@ class Recording:
                 return
 
     def _since(self, started: float) -> float:
-        return round((started - self._began) * 1000, 3)
+        return round((started - self.began) * 1000, 3)
 
     # ── the stream ─────────────────────────────────────────────────────────────────────────────
 
@@ -301,7 +286,7 @@ class Recording:
                     processor_id=track.processor_id,
                     step_number=step_number,
                     attempt=attempt,
-                    at_ms=self._since(track.first or self._began),
+                    at_ms=self._since(track.first or self.began),
                     duration_ms=round(track.seconds * 1000, 3),
                     outcome=outcome if track.changed or track.dropped or changes else "ok",
                     count=track.count,
@@ -312,26 +297,15 @@ class Recording:
             told.changes = changes
 
     def came(self, part: Chunk) -> None:
-        """A chunk of the model enters the run; it may be edited in place later."""
-        if self._open is None or part.type in _NOT_THE_MODELS:
-            return
-        if len(self._open.chunks) < self.recorder.most_chunks:
-            self._open.chunks.append((self.now(), part.to_json()))
-        else:
-            self.cut = True
+        """A chunk of the model enters the run."""
+        if self._open is not None:
+            self._open.came(part)
 
     def left(self, part: Chunk) -> None:
         """A chunk leaves the run."""
         asked = self._open or (self.asked[-1] if self.asked else None)
-        if asked is None or part.type in _FRAMES:
-            return
-        payload = part.payload
-        lane = getattr(payload, "id", None) or getattr(payload, "tool_call_id", None)
-        cuts = asked.lanes.setdefault((part.type, str(lane or "")), [])
-        if len(cuts) < self.recorder.most_chunks:
-            cuts.append([self.now(), length_of(part)])
-        else:
-            self.cut = True
+        if asked is not None:
+            asked.left(part)
 
 
 def _seen(run: Any, hook: str, args: Any) -> Sequence[Item]:
@@ -363,30 +337,3 @@ def _has_response(run: Any) -> bool:
 def _step_of(run: Any) -> int | None:
     """The step under way; none before the loop and behind it."""
     return None if run.step is None or run.concluded else run.step_number
-
-
-def _asked(number: int, step_number: int) -> Asked:
-    return Asked(RecordedModelCall(number=number, step_number=step_number))
-
-
-def usage_form(usage: Any) -> dict[str, Any]:
-    """Token counts without what the provider sent."""
-    return {key: value for key, value in usage.to_json().items() if key != "raw"}
-
-
-def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
-    same = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine is not theirs and mine != theirs:
-            break
-        same += 1
-    return same
-
-
-def _close(asked: Asked, reason: str) -> None:
-    """The end that the model gave to calls of tools is not offered to processors (R-049)."""
-    if any(chunk["type"] == "finish" for _, chunk in asked.chunks):
-        return
-    payload = {"stepResult": {"reason": reason}, "output": {"usage": asked.call.usage}}
-    last = asked.chunks[-1][0] if asked.chunks else 0.0
-    asked.chunks.append((last, {"type": "finish", "payload": payload}))

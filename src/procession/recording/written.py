@@ -17,8 +17,9 @@ from .snapshots import items_of_prompt
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from .asked import Asked
     from .outcome import Outcome
-    from .recording import Asked, Recording, Told
+    from .recording import Recording, Told
     from .snapshots import Changed
 
 __all__ = ["Written"]
@@ -151,15 +152,14 @@ class Written:
                 for entry in entries
             ]
             form["samePrompt"] = each.same
-            form["delivered"] = [
-                {"type": kind, "id": id, "cuts": cuts} for (kind, id), cuts in each.lanes.items()
-            ]
+            form["delivered"] = each.delivered(recording.began)
+            recording.cut = recording.cut or each.is_cut
             error = each.call.error
             if error is not None and not raw:
                 form["error"] = {key: v for key, v in error.items() if key != "message"}
             made = self._masked(form)
             if raw:
-                chunks = [[at, recording.recorder.bounded(chunk)] for at, chunk in each.chunks]
+                chunks = recording.recorder.bounded(each.chunks(recording.began))
                 made["chunks"] = masked_chunks(chunks, recording.recorder.mask)
             yield {"line": "call", **made}
 
