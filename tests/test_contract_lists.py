@@ -487,5 +487,5 @@ def test_a_processor_in_the_wrong_list(kind: str, caplog: pytest.LogCaptureFixtu
         for _ in range(3):
             Agent(id="a", **{kind: [useful, lost]})
     (record,) = caplog.records
-    assert record.name == "procession"
+    assert record.name == "procession.engine"
     assert lost.id in record.message and kind in record.message

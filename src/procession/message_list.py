@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MessageList", "SavedList", "StoredChanges", "isolated"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.messages")
 
 
 class StoredChanges(Struct):

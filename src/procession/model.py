@@ -30,7 +30,7 @@ __all__ = [
     "spec_name",
 ]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.models")
 
 Prompt = list[dict[str, Any]]
 """The provider prompt: `{role, content, providerOptions?}` entries, plain data (R-353 to R-398)."""

@@ -51,7 +51,7 @@ __all__ = [
     "uphold",
 ]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.engine")
 
 
 def may_retry(run: RunState, wire: TripWire) -> bool:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ENGINES_OWN", "PENDING", "Gate", "Post"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.engine")
 
 AGENT = "AGENT"
 _FRAMES = frozenset({"step-start", "response-metadata", "finish", "step-finish"})

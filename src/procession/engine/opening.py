@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["continue_run", "open_run"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.engine")
 
 DEFAULT_ERROR_RETRIES = 10
 _LISTED = frozenset(LISTS)

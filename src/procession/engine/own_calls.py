@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OwnCalls"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.engine")
 
 
 class OwnCalls:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..errors import ConfigurationError, ProcessorError
 from ..hold.piece import Piece
 from ..hook_functions import check_hook
+from ..logs import log_fields, one_line
 from ..policy import Guard, call, observe, policy_of
 from ..processor import (
     ERROR_HOOKS,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_PROCESSORS", "Chain", "Link", "Pipeline", "failed", "fold", "sign", "verdict_in"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.engine")
 
 _LISTS = {
     "input_processors": INPUT_HOOKS,
@@ -367,6 +368,7 @@ async def failed(run: RunState, link: Link, args: HookArgs[Any], error: BaseExce
         run.given = run.given or wire
         if isinstance(error, GeneratorExit):
             raise error  # nothing can be awaited any more
+        _log_verdict(run, link, wire)
         await announce(link, wire)
     if isinstance(error, asyncio.CancelledError) and _is_cancelled():
         raise error
@@ -400,6 +402,18 @@ def sign(wire: TripWire, name: str, kind: str) -> None:
     """A verdict that does not say so itself: who gave it, and that there was one."""
     wire.processor_id = wire.processor_id or name
     wire.reason = wire.reason or f"blocked by {kind} {wire.processor_id!r}"
+
+
+def _log_verdict(run: RunState, link: Link, wire: TripWire) -> None:
+    """Note who has aborted and why (O-070)."""
+    _log.info(
+        "processor %r %s in %s: %s",
+        wire.processor_id,
+        "asked for another attempt" if wire.retry else "aborted",
+        link.name,
+        one_line(wire.reason),
+        extra=log_fields(wire.processor_id, run),
+    )
 
 
 async def announce(link: Link, wire: TripWire) -> None:

@@ -46,7 +46,7 @@ __all__ = [
     "wants_retry",
 ]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.engine")
 
 _KEEPS_ON_EMPTY = frozenset({"process_output_step", "process_tool_result"})
 _TWO_PART = frozenset({"process_input", "process_output_step"})

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ..chunks import Chunk, Usage
 from ..errors import ProcessorError
+from ..logs import log_fields
 from ..messages import joined_text
 from ..policy.events import note
 from ..processor import HookArgs, ToolCallInfo
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunState"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.engine")
 
 A = TypeVar("A", bound=HookArgs[Any])
 
@@ -291,6 +292,7 @@ class RunState:
             # Our own words say what to mend; those of others may hold what is not for logs.
             problem if isinstance(problem, ProcessorError) else type(problem).__name__,
             link.name,
+            extra=log_fields(link.processor_id, self),
         )
 
     async def call_back(self, name: str, value: Any) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Step", "tripwire_of"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.engine")
 
 
 def tripwire_of(wire: TripWire) -> Tripwire:

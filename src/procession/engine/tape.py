@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tape"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.engine")
 
 CONTENT = frozenset(
     {

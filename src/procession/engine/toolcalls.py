@@ -16,6 +16,7 @@ from msgspec import UNSET, Struct
 
 from ..abort_signal import AbortController
 from ..errors import ConfigurationError, ToolError
+from ..logs import log_fields, one_line
 from ..processor import ToolCallInfo
 from ..records import clean_json, clean_text, own
 from ..tools import Tool, ToolContext, suspension_in, takes_two
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcome", "ToolRunner"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.engine")
 
 CONCURRENCY = 10
 """How many tools run at the same time (R-217)."""
@@ -155,6 +156,8 @@ class ToolRunner:
             if wire is None:
                 raise
             sign(wire, call.name, "tool")
+            said = one_line(wire.reason)
+            _log.info("tool %r aborted: %s", call.name, said, extra=log_fields(run=self._run))
             self._run.halt = wire  # a verdict does not wait for the tools before it
             raise wire from None
         finally:

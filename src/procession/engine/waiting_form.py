@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["kept_form", "kept_from_form"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.engine")
 
 VERSION = 1
 

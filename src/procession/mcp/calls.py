@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "stopped_by"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.mcp")
 
 
 class Progress:

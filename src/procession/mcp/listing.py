@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Choices", "all_pages", "leave_out_misfits"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.mcp")
 
 NAME_LENGTH = 64
 PAGES = 100

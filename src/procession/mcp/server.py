@@ -41,7 +41,7 @@ __all__ = ["MCPServer", "ServerOptions"]
 
 T = TypeVar("T")
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.mcp")
 
 CONNECT_TIMEOUT = 30.0
 CALL_TIMEOUT = 60.0

@@ -15,7 +15,7 @@ __all__ = ["Background"]
 PATIENCE = 10.0
 """How long closing waits for what goes on, in seconds."""
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.memory")
 
 
 class Background:

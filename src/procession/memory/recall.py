@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["SemanticRecall"]
 
 _NAME = "SemanticRecall"
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.memory")
 
 TAG = "semantic-recall"
 

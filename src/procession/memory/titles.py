@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PINNED_KEY", "EmittedTitles", "ThreadTitles"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.memory")
 
 PINNED_KEY = "titlePinned"
 """An entry of a thread's metadata that keeps its title, or its having none, as it is."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..engine.interruption import Interrupted
 from ..errors import ConfigurationError, ProcessorError, TripWire
+from ..logs import log_fields
 from ..verdicts import verdict_in
 from .bounded import Bounded, TimedOut
 from .circuit import REFUSED
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Failure", "Guard", "RunOfGuard", "call", "standing"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.policy")
 
 _REASONS = {
     "error": "processor {!r} failed",
@@ -164,17 +165,17 @@ class Guard:
             error=failure.error,
         )
         if first:
-            self._log(failure, self.processor_id)
+            self._log(run, failure, self.processor_id)
         return on_error
 
     def fallback_failed(self, run: RunOfEvents, failure: Failure) -> TripWire:
         """Tell of the fallback's failure; returns the verdict that it is."""
         name = self.fallback.processor_id
-        self._log(failure, name)
+        self._log(run, failure, name)
         note(run, name, self.hook, action="blocked", kind=failure.kind, error=failure.error)
         return self.verdict(failure, name)
 
-    def _log(self, failure: Failure, processor_id: str) -> None:
+    def _log(self, run: RunOfEvents, failure: Failure, processor_id: str) -> None:
         """Say what went wrong, for whoever is to mend it."""
         if failure.kind == "circuit-open":
             return  # it was said when the breaker was still closed
@@ -185,6 +186,7 @@ class Guard:
             self.hook,
             # Our own words say what to mend; those of others may hold what is not for logs.
             cause if isinstance(cause, ProcessorError) else failure.error or failure.kind,
+            extra=log_fields(processor_id, run),
         )
 
     def verdict(self, failure: Failure, processor_id: str | None = None) -> TripWire:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BuiltIn"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 
 class BuiltIn(TakesOptions, Processor[Any]):

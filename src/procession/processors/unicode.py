@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["UnicodeNormalizer"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
 _JOINERS = "\u200d\ufe00-\ufe0f\U000e0020-\U000e007f\U000e0100-\U000e01ef"

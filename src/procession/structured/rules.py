@@ -33,7 +33,7 @@ __all__ = [
     "screened",
 ]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.engine")
 
 ID = "structured-output"
 

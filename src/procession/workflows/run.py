@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WorkflowRun"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.workflows")
 
 Context = RequestContext | Mapping[str, Any] | None
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Standing"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.workflows")
 
 _LOOKING_BACK = frozenset({"get_step_result", "get_init_data", "_execution"})
 _ENDING = frozenset({"bail", "_execution"})

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_RESPONSE_CACHE_TTL_SECONDS", "CacheOfResponses", "ResponseCache"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 DEFAULT_RESPONSE_CACHE_TTL_SECONDS = 300
 _OWNER = "ResponseCache"

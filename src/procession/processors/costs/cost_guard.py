@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CostGuardProcessor", "TokenCostControl"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _HARD = "Cost limit reached: {usage} of {limit} US dollars are spent."
 _SOFT = "Cost limit near: {usage} of {limit} US dollars are spent."

@@ -13,7 +13,7 @@ from ..option_checks import one_of
 
 __all__ = ["NAME", "WINDOWS", "is_limit", "percent", "template", "window_of"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 NAME = "CostGuardProcessor"
 _USUAL = "7d"

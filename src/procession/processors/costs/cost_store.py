@@ -30,7 +30,7 @@ __all__ = [
     "default_cost_store",
 ]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _NANO = 1_000_000_000
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400

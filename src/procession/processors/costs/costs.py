@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelPrice", "Prices", "estimated", "used_by"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _MILLION = 1_000_000
 _FREE = frozenset({"local"})

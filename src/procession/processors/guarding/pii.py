@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PIIDetector"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _OWNER = "PIIDetector"
 _STRATEGIES = ("block", "warn", "filter", "redact")

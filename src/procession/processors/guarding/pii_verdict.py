@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["accepted", "in_parts", "schema_of", "task_of", "within"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 MOST = 100
 """So many values are asked for at most."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ...detection.injection import TYPES
 from ...errors import OptionError
+from ...logs import log_fields
 from ..builtin import BuiltIn
 from ..in_turn import Work, done
 from ..judging.judge import Judge
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PromptInjectionDetector"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _OWNER = "PromptInjectionDetector"
 _STRATEGIES = ("block", "warn", "filter", "rewrite")
@@ -222,7 +223,8 @@ class PromptInjectionDetector(BuiltIn):
         if strategy == "block":
             args.abort(reason, metadata=detail)
         if strategy == "warn":
-            _log.warning("%s, in %s: %s", self.id, about["phase"], ", ".join(flagged))
+            said, fields = ", ".join(flagged), log_fields(self.id, args)
+            _log.warning("%s, in %s: %s", self.id, about["phase"], said, extra=fields)
         if (waiting := self.report(reason, detail)) is not None:
             yield waiting
         return True

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ...chunks import BlockPayload
 from ...errors import TripWire
+from ...logs import log_fields
 from ..builtin import BuiltIn
 from ..in_turn import Work, done
 from .let_through import LetThrough
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["INPUT", "RESULT", "STREAM", "TextGuard"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 F = TypeVar("F", bound=Found)
 
@@ -226,7 +227,8 @@ class TextGuard(BuiltIn, ABC, Generic[F]):
         """Tell of what was found and let go on; what is to be waited for."""
         reason = self.reason(seen)
         if self.strategy == "warn":
-            _log.warning("%s, in %s: %s", self.id, place.phase, reason)
+            fields = log_fields(self.id)
+            _log.warning("%s, in %s: %s", self.id, place.phase, reason, extra=fields)
         return self.report(reason, self.detail(place, seen))
 
     # ── the stream ─────────────────────────────────────────────────────────────────────────────

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["classified", "note_failure"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 
 async def classified(

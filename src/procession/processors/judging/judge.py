@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...engine.asking import ResolvedModels
 from ...engine.interruption import Interrupted
 from ...errors import ConfigurationError, OptionError, StructuredOutputError
+from ...logs import log_fields
 from ...model import ModelRequest
 from ...structured.options import asked_for
 from ..option_checks import mapping_or_none, one_of
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Judge"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 LONGEST = 6_000
 """So many characters an answer may have, beside what it repeats of the text."""
@@ -113,7 +114,9 @@ class Judge:
     def _note(self, args: Any, about: Mapping[str, Any], error: Exception) -> None:
         # Our own words repeat nothing of the text; those of others may.
         ours = isinstance(error, StructuredOutputError | BudgetSpent)
-        _log.warning("%s: no verdict: %s", self._owner, error if ours else type(error).__name__)
+        said = error if ours else type(error).__name__
+        fields = log_fields(about["processor_id"], args)
+        _log.warning("%s: no verdict: %s", self._owner, said, extra=fields)
         action = "blocked" if self.error_strategy == "strict" else "bypassed"
         kind = type(error.__cause__ or error).__name__
         args.note_failure(about["processor_id"], about["phase"], action, kind)

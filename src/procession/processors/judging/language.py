@@ -7,6 +7,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import OptionError
+from ...logs import log_fields
 from ..builtin import BuiltIn
 from ..guarding.text_guard import INPUT
 from ..message_text import with_text
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LanguageDetector"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _OWNER = "LanguageDetector"
 KEY = "language_detection"
@@ -175,7 +176,8 @@ class LanguageDetector(BuiltIn):
         if self.strategy == "block":
             args.abort(reason, metadata=detail)
         if self.strategy == "warn":
-            _log.warning("%s, in %s: %s", self.id, INPUT, reason)
+            fields = log_fields(self.id, args)
+            _log.warning("%s, in %s: %s", self.id, INPUT, reason, extra=fields)
         waiting = self.report(reason, detail)
         if waiting is not None:
             await waiting

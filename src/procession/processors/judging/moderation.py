@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...errors import OptionError
+from ...logs import log_fields
 from ..guarding.text_guard import INPUT
 from ..option_checks import flag, names, number, one_of, text_or_none
 from .judge import Judge
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ModerationProcessor"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _OWNER = "ModerationProcessor"
 
@@ -132,7 +133,8 @@ class ModerationProcessor(TextJudge):
         if strategy == "block":
             args.abort(reason, metadata=detail)
         if strategy == "warn":
-            _log.warning("%s, in %s: %s", self.id, place.phase, reason)
+            fields = log_fields(self.id, args)
+            _log.warning("%s, in %s: %s", self.id, place.phase, reason, extra=fields)
         waiting = self.report(reason, detail)
         if waiting is not None:
             await waiting

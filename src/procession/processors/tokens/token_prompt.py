@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PromptLimit", "offered"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 
 class PromptLimit:

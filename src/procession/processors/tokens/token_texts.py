@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ESTIMATE", "ChosenCounter", "TextCounter", "encoding_of", "text_counter"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _PIECE = 40_000
 """Characters that are encoded at once: the encoder refuses a million, or 200,000 tokens."""

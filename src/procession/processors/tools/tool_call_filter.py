@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ToolCallFilter"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _ASKED = "unanswered"
 """The key in `state` of the calls whose results came with this request."""

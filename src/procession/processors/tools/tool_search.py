@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ToolFilterArgs", "ToolSearchProcessor"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _NO_THREAD = "default"
 _TAG = "tool-search"

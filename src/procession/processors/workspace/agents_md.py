@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AgentsMDInjector"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _KIND = "directory-instructions"
 _UNREADABLE = "This file has instructions for the files below it, which could not be shown."

@@ -17,7 +17,7 @@ from .skill import FolderSkill, Skill, SkillSource, checked_name
 
 __all__ = ["SkillFolders", "SkillLibrary", "SkillsOf", "library"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _FILE = "SKILL.md"
 

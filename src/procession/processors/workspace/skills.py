@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SkillsProcessor"]
 
-_log = logging.getLogger("procession")
+_log = logging.getLogger("procession.processors")
 
 _TAG = "skills"
 _MANY = 100
