@@ -29,6 +29,7 @@ from procession import model as model_lookup
 from procession.cache import InMemoryServerCache, SQLiteCache
 from procession.memory import Memory, MessageHistory, SemanticRecall
 from procession.processors import ModerationProcessor, ResponseCache
+from procession.recording import Recorder
 from procession.stores import InMemoryStore, SQLiteStore
 from procession.testing import RecordingObserver, ScriptedModel, answer, tool_call
 from procession.testing.embedding import HashingEmbedder
@@ -409,6 +410,16 @@ async def test_traces_are_in_the_store_when_the_app_has_ended(tmp_path: Any) -> 
     async with SQLiteStore(path) as store:
         page = await store.get_store("observability").list_traces()
     assert [trace.entity_id for trace in page.traces] == ["desk"]
+
+
+async def test_the_store_that_runs_are_recorded_in_is_closed(tmp_path: Any) -> None:
+    recorder = Recorder(SQLiteStore(tmp_path / "runs.db"))
+    async with App(agents=[desk := agent("desk", record=recorder)]):
+        await desk.generate("x")
+        assert [run.agent_id for run in await recorder.runs.list()] == ["desk"]
+    for thread in workers():
+        thread.join(30)
+    assert workers() == []
 
 
 async def test_an_app_whose_tracing_has_ended_says_so(caplog: pytest.LogCaptureFixture) -> None:

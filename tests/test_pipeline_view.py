@@ -27,6 +27,7 @@ from procession.memory import Memory, MessageHistory
 from procession.pipeline_rows import HOOK_ORDER
 from procession.processor import ERROR_HOOKS, HOOKS, INPUT_HOOKS, OUTPUT_HOOKS
 from procession.processors import ModerationProcessor
+from procession.recording import Recorder
 from procession.stores import InMemoryStore
 from procession.testing import ScriptedModel, answer, tool_call
 from procession.tools import tool
@@ -172,6 +173,20 @@ async def test_lists_workflows_extensions_memory_and_the_automatic_one() -> None
         ("message-history", "memory", "Memory", None),
     ]
     assert (view.agent_id, view.agent_name) == ("desk", "The desk")
+
+
+async def test_the_recorder_of_an_agent_is_among_them(tmp_path: Any) -> None:
+    """It is told where it stands, outside of all others."""
+    agent = Agent(
+        id="a",
+        model="mock/x",
+        record=Recorder(tmp_path),
+        output_processors=[only("process_output_stream", "own")],
+    )
+    view = await pipeline_of(agent)
+    own, last = view.of("process_output_stream")
+    assert (own.processor_id, own.source) == ("own", "list")
+    assert (last.source, last.origin) == ("extension", "Recorder")
 
 
 async def test_memory_s_processors_are_told_to_need_a_conversation() -> None:

@@ -264,6 +264,8 @@ def _parts_of(agent: Agent) -> Iterator[Any]:
     yield agent
     if agent.memory is not None:
         yield agent.memory
+    if agent.record is not None:
+        yield agent.record
     yield from agent.extensions
     for _, entries in _fixed_lists(agent):
         yield from _with_inner(entries)

@@ -40,6 +40,8 @@ async def pipeline_of(
     resolving = _Resolving(agent, request_context, memory)
     lists = [await resolving.own(kind) for kind in LISTS]
     arounds = [await resolving.around(each, lists) for each in await resolving.extensions()]
+    if agent.record is not None:
+        arounds.append((Added("Recorder", "extension"), agent.record.processors))
     chains = combined(lists, [around for _, around in arounds])
     return PipelineView(
         agent_id=agent.id,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..chunks import Chunk
     from ..ending import RunEnded
     from ..hook_args import ProcessInputStepArgs, ProcessOutputStreamArgs
+    from ..host import Host
     from ..store import Store
 
 __all__ = ["Recorder"]
@@ -53,6 +54,7 @@ class Recorder(TakesOptions):
         max_text: int = 20_000,
         max_bytes: int = 10_000_000,
     ) -> None:
+        self._place = place
         self.runs = RecordedRuns(place)
         """What has been recorded there: to list, load and delete."""
         if not isinstance(cast("Any", raw), bool):
@@ -72,6 +74,10 @@ class Recorder(TakesOptions):
             after_output=[_Last(self)],
         )
         """The recorder's own processors, the same in all runs."""
+
+    def register_app(self, app: Host) -> None:
+        """A store that runs are recorded in is closed with the app."""
+        app.attach(self._place)
 
     def begin(self, run: Any) -> Recording:
         """The engine's: a run begins, or goes on after it has waited."""
