@@ -166,8 +166,10 @@ class Turn(Struct, kw_only=True, frozen=True):
 
     `messages` are upserted in this order; a message of `replaced` is written only over one that is
     still in the thread; those of `deleted`, ids, are deleted from this thread. `title` and
-    `metadata` are those of the thread if it has to be created. `at` becomes the thread's
-    `updated_at`, unless that is later. Messages carry this thread and resource, or none.
+    `metadata` are those of the thread if it has to be created. With `existed` the thread was there
+    when the run began: if it is gone, somebody has deleted it, and nothing is saved. `at` becomes
+    the thread's `updated_at`, unless that is later. Messages carry this thread and resource, or
+    none.
     """
 
     thread_id: str
@@ -177,6 +179,7 @@ class Turn(Struct, kw_only=True, frozen=True):
     deleted: Sequence[str] = ()
     title: str | None = None
     metadata: dict[str, Any] | None = None
+    existed: bool = False
     at: datetime = field(default_factory=_now)
 
 
@@ -305,8 +308,9 @@ class MemoryStore(Protocol):
     async def save_turn(self, turn: Turn) -> None:
         """Save what a run leaves, whole or not at all; the same turn again changes nothing (M-107).
 
-        The thread is created if it is missing (M-086). Raises `OwnerError`, and changes nothing,
-        if the thread belongs to another resource or a message id to another thread.
+        The thread is created if it is missing (M-086), unless the turn says that it existed: then
+        nothing happens. Raises `OwnerError`, and changes nothing, if the thread belongs to another
+        resource or a message id to another thread.
         """
         ...
 
@@ -325,6 +329,10 @@ class MemoryStore(Protocol):
         metadata: Mapping[str, Any] | UnsetType = UNSET,
     ) -> Resource:
         """Change what is given, and create the resource if it is missing; metadata are merged."""
+        ...
+
+    async def delete_resource(self, id: str) -> None:
+        """Delete the resource, all its threads, and their messages, as far as they are there."""
         ...
 
     async def change_working_memory(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -125,3 +125,39 @@ async def test_m_128_no_change_is_lost_among_fifty(memory: MemoryStore, scope: s
     )
     last = await memory.change_working_memory(change=noted("last"), **where)
     assert json.loads(last or "") == dict.fromkeys([*keys, "last"], 1)
+
+
+async def test_deleting_a_resource_deletes_all_that_is_its_own_and_nothing_else(
+    memory: MemoryStore,
+) -> None:
+    await memory.update_resource("r", working_memory="notes")
+    await memory.update_resource("other", working_memory="theirs")
+    await memory.save_turn(turn(said("one"), thread_id="a"))
+    await memory.save_turn(turn(said("two"), thread_id="b"))
+    await memory.save_turn(turn(said("theirs"), thread_id="c", resource_id="other"))
+    await memory.delete_resource("r")
+    await memory.delete_resource("r")
+    assert await memory.get_resource_by_id("r") is None
+    assert (await memory.list_threads(filter={"resource_id": "r"})).total == 0
+    assert (await memory.list_messages_by_resource_id("r")).total == 0
+    assert [await memory.newest_messages(thread, 5) for thread in "ab"] == [[], []]
+    assert [thread.id for thread in (await memory.list_threads()).threads] == ["c"]
+    assert [m.text for m in await memory.newest_messages("c", 5)] == ["theirs"]
+    other = await memory.get_resource_by_id("other")
+    assert other is not None and other.working_memory == "theirs"
+
+
+@pytest.mark.parametrize("id", ["", None, 3])
+async def test_deleting_a_resource_needs_its_id(memory: MemoryStore, id: Any) -> None:
+    with pytest.raises(InputError, match="id must be a text that is not empty"):
+        await memory.delete_resource(id)
+
+
+async def test_a_thread_whose_notes_are_cleared_has_no_entry_for_them_m_121(
+    memory: MemoryStore,
+) -> None:
+    await memory.save_turn(turn(said("x"), metadata={"a": 1}))
+    for made in ("notes", None):
+        await memory.change_working_memory(change=lambda _, made=made: made, thread_id="t")
+    thread = await memory.get_thread_by_id("t")
+    assert thread is not None and thread.metadata == {"a": 1}

@@ -112,6 +112,9 @@ async def test_m_202_pages_of_threads(memory: MemoryStore) -> None:
         {"filter": {"resource": "r"}},
         {"filter": {"metadata": ["a"]}},
         {"filter": {"resource_id": ""}},
+        {"filter": {"resource_id": None}},
+        {"filter": {"resourceId": None}},
+        {"filter": {"resource_id": 7}},
     ],
     ids=str,
 )

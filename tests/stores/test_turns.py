@@ -51,6 +51,19 @@ async def test_m_086_a_turn_raises_updated_at_and_never_lowers_it(memory: Memory
     assert (thread.created_at, thread.updated_at) == (START, later)
 
 
+async def test_a_turn_in_a_thread_that_was_deleted_meanwhile_leaves_nothing(
+    memory: MemoryStore,
+) -> None:
+    """Who deletes a thread has the last word, not a run that was under way (M-086)."""
+    await memory.save_turn(turn(said("one")))
+    await memory.save_turn(turn(said("two"), existed=True))
+    assert await texts(memory) == ["one", "two"]
+    await memory.delete_thread("t")
+    await memory.save_turn(turn(said("three"), existed=True))
+    assert await memory.get_thread_by_id("t") is None
+    assert await texts(memory) == []
+
+
 async def test_messages_carry_thread_and_resource_m_085(memory: MemoryStore) -> None:
     message = said("Hi")
     await memory.save_turn(turn(message))

@@ -137,9 +137,9 @@ def range_of(given: Any) -> Range:
 def thread_filter(given: Any) -> tuple[str | None, tuple[str, ...]]:
     """A thread filter, checked: the resource's id and the facts that must hold."""
     asked = checked_mapping(given, "filter", ("resource_id", "resourceId", "metadata"))
-    resource_id = asked.get("resource_id", asked.get("resourceId"))
-    if resource_id is not None:
-        text(resource_id, "filter: resource_id")
+    named = [asked[key] for key in ("resource_id", "resourceId") if key in asked]
+    # An id that is not known must not be taken for none at all: that would be everybody's threads.
+    resource_id = text(named[0], "filter: resource_id") if named else None
     return resource_id, wanted_facts(asked.get("metadata"))
 
 

@@ -8,17 +8,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from ..errors import InputError, OwnerError
 from ..messages import Message
 from ..records import parse_time
+from ..store import WORKING_MEMORY_KEY
 from .encoding import MessageRow, facts_of, from_json, optional_json, row_of, stamp, text
 from .queries import ids_of
 
 if TYPE_CHECKING:
     from ..store import Turn
 
-__all__ = ["Write", "changed_row", "foreign_message", "foreign_thread", "write_of", "writes_of"]
+__all__ = [
+    "Write",
+    "changed_row",
+    "foreign_message",
+    "foreign_thread",
+    "noted",
+    "write_of",
+    "writes_of",
+]
 
 
 class Write(NamedTuple):
-    """What goes into one thread; `resource_id` is `None` if the thread has to be there already."""
+    """What goes into one thread; `resource_id` is `None` if the thread has to be there already.
+
+    With `existed`, nothing is written if it is not.
+    """
 
     thread_id: str
     resource_id: str | None
@@ -29,6 +41,7 @@ class Write(NamedTuple):
     metadata: str | None
     facts: str | None
     at: int
+    existed: bool = False
 
 
 def write_of(turn: Turn) -> Write:
@@ -51,6 +64,7 @@ def write_of(turn: Turn) -> Write:
         optional_json(turn.metadata),
         facts_of(turn.metadata),
         stamp(turn.at),
+        turn.existed,
     )
 
 
@@ -113,6 +127,14 @@ def partials_of(partials: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str,
         if not isinstance(partial, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InputError(f"a partial message is a mapping, not {type(partial).__name__}")
         found[text(partial.get("id"), "id of a partial message")] = partial
+    return found
+
+
+def noted(metadata: Mapping[str, Any], notes: str | None) -> dict[str, Any]:
+    """A thread's metadata with these notes; with none, there is no entry for them."""
+    found = {**metadata, WORKING_MEMORY_KEY: notes}
+    if notes is None:
+        del found[WORKING_MEMORY_KEY]
     return found
 
 

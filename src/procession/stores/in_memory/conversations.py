@@ -31,6 +31,7 @@ from ..turns import (
     foreign_thread,
     missing_owner,
     missing_thread,
+    noted,
     partials_of,
     write_of,
     writes_of,
@@ -240,6 +241,8 @@ class Conversations:
 
     def _write_one(self, write: Write) -> None:
         thread = self._threads.get(write.thread_id)
+        if thread is None and write.existed:
+            return
         if thread is None:
             thread = self._new_thread(write)
         thread.updated_at = max(thread.updated_at, moment(write.at))
@@ -289,6 +292,14 @@ class Conversations:
             self._resources[id] = changed
             return copied(changed)
 
+    async def delete_resource(self, id: str) -> None:
+        owner = text(id, "id")
+        with self._lock:
+            for thread in [each for each in self._threads.values() if each.resource_id == owner]:
+                del self._threads[thread.id]
+                self._rows.drop_thread(thread.id)
+            self._resources.pop(owner, None)
+
     async def change_working_memory(
         self,
         *,
@@ -319,6 +330,6 @@ class Conversations:
         before = metadata.get(WORKING_MEMORY_KEY)
         made = change(before)
         if made != before:
-            metadata = {**metadata, WORKING_MEMORY_KEY: made}
+            metadata = noted(metadata, made)
             self._threads[thread_id] = thread.replace(metadata=metadata, updated_at=moment(now()))
         return made

@@ -196,6 +196,11 @@ class SqlConversations:
             lambda: _resources.update_resource(self._dialect, id, working_memory, metadata)
         )
 
+    async def delete_resource(self, id: str) -> None:
+        """Delete the resource, all its threads, and their messages, as far as they are there."""
+        owner = text(id, "id")
+        await self._backend.write(lambda: _resources.delete_resource(owner))
+
     async def change_working_memory(
         self,
         *,

@@ -113,7 +113,10 @@ def _write(dialect: Dialect, write: Write) -> Script[None]:
         write.title,
         write.metadata,
         write.facts,
+        must_exist=write.existed,
     )
+    if held is None:
+        return
     yield raise_update_time(write.thread_id, write.at)
     thread, owner = key_of(write.thread_id), held.resource_id
     if write.deleted:

@@ -16,6 +16,7 @@ from ..encoding import (
     stamp,
     to_json,
 )
+from ..turns import noted
 from .columns import full, key_of, long_ids, optional_plain, optional_safe
 from .script import Ask
 from .threads import get_thread, hold_thread, put_thread
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "change_of_resource",
     "change_of_thread",
+    "delete_resource",
     "get_resource",
     "put_resource",
     "update_resource",
@@ -110,6 +112,21 @@ def update_resource(
     return (yield from put_resource(resource))
 
 
+def delete_resource(id: str) -> Script[None]:
+    """Delete a resource, its threads, then their messages: whoever adds some holds the thread.
+
+    What begins at the same time keeps its messages together with its thread.
+    """
+    owner = (key_of(id),)
+    yield Ask("DELETE FROM procession_threads WHERE owner = ?", owner)
+    yield Ask(
+        "DELETE FROM procession_messages WHERE owner = ? AND NOT EXISTS "
+        "(SELECT 1 FROM procession_threads WHERE key = procession_messages.thread)",
+        owner,
+    )
+    yield Ask("DELETE FROM procession_resources WHERE key = ?", owner)
+
+
 Change: TypeAlias = "Callable[[str | None], str | None]"
 
 
@@ -135,11 +152,12 @@ def change_of_thread(
     if there is None and owner is not None and change(None) is None:
         return None
     thread = yield from hold_thread(dialect, thread_id, owner, now())
+    assert thread is not None  # it is made
     metadata = thread.metadata or {}
     before = metadata.get(WORKING_MEMORY_KEY)
     after = change(before)
     if after != before:
-        thread.metadata = {**metadata, WORKING_MEMORY_KEY: after}
+        thread.metadata = noted(metadata, after)
         thread.updated_at = max(thread.updated_at, moment(now()))
         yield from put_thread(thread)
     return after

@@ -139,11 +139,18 @@ def hold_thread(
     title: str | None = None,
     metadata: str | None = None,
     facts: str | None = None,
-) -> Script[Thread]:
-    """The thread, which nobody else changes now; it is made if it is missing and has an owner."""
+    *,
+    must_exist: bool = False,
+) -> Script[Thread | None]:
+    """The thread, which nobody else changes now; it is made if it is missing and has an owner.
+
+    `None` for one that is missing and must exist.
+    """
     sql = f"SELECT {_COLUMNS} FROM procession_threads WHERE key = ?{dialect.locked}"
     rows = yield Ask(sql, (key_of(thread_id),))
     if not rows:
+        if must_exist:
+            return None
         if owner is None:
             raise missing_owner(thread_id)
         identity = _identity(thread_id, owner)
