@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -405,3 +406,86 @@ def test_a_place_and_a_recorder_are_checked() -> None:
         Recorder(place)
     with pytest.raises(ConfigurationError, match="record must be a Recorder"):
         Agent(id="desk", model=ScriptedModel(["a"]), record=place)
+
+
+class Ended:
+    """Tells that a run is over."""
+
+    id = "ended"
+
+    def __init__(self, event: asyncio.Event) -> None:
+        self._event = event
+
+    def run_ended(self, _ending: Any) -> None:
+        self._event.set()
+
+
+async def test_a_run_that_is_cancelled_or_dropped_unread_is_recorded(tmp_path: Path) -> None:
+    hangs, ended = asyncio.Event(), asyncio.Event()
+
+    async def hang(args: Any) -> Any:
+        hangs.set()
+        await asyncio.sleep(3600)
+        return args.part
+
+    recorder = Recorder(tmp_path)
+    agent = desk(
+        recorder,
+        # Input processors are told of the end when all output processors have been.
+        input_processors=[Ended(ended)],
+        output_processors=[processor(id="slow", process_output_stream=hang)],
+    )
+    task = asyncio.create_task(agent.generate("hello", run_id="cancelled"))
+    await hangs.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await recorded(recorder, "cancelled")).status == "canceled"
+
+    ended.clear()
+    run = await agent.stream("hello", run_id="unread")
+    del run
+    gc.collect()
+    await ended.wait()
+    assert (await recorded(recorder, "unread")).status == "canceled"
+    assert recorder._under_way == {}
+
+
+async def test_runs_at_the_same_time_are_told_apart(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    agent = Agent(
+        id="desk",
+        model=ScriptedModel([answer("a", "b")]),
+        output_processors=[processor(id="shout", process_output_stream=shout)],
+        record=recorder,
+    )
+    names = [f"r{number}" for number in range(20)]
+    await asyncio.gather(*(agent.generate(f"I am {name}", run_id=name) for name in names))
+    for name in names:
+        run = await recorded(recorder, name)
+        assert run.calls[0].prompt[0]["content"][0]["text"] == f"I am {name}"
+        assert outcomes(run) == [("shout", "process_output_stream", "changed")]
+
+
+async def test_a_run_that_is_not_recorded_has_nothing_of_it(tmp_path: Path) -> None:
+    """No observer, no processor, no pipeline of its own."""
+    seen: list[Any] = []
+    recorder = Recorder(tmp_path)
+    agent = desk(
+        recorder,
+        input_processors=[processor(id="look", process_input=lambda a: seen.append(a.run))],
+    )
+    await agent.generate("hello")
+    await agent.generate("hello", record=None)
+    on, off = seen
+    assert on.observer is not None and on.pipeline is not agent.compiled
+    assert off.observer is None and off.pipeline is agent.compiled
+
+
+def test_a_run_without_an_event_loop_is_recorded(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    agent = desk(recorder)
+    agent.generate_sync("hello", run_id="r1")
+    list(agent.stream_sync("hello", run_id="r2"))
+    for name in ("r1", "r2"):
+        assert asyncio.run(recorded(recorder, name)).text == "It is 21"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from procession import Agent, ModelError, processor, tool
+from procession import Agent, APICallError, ModelError, processor, tool
 from procession.processors import PIIDetector
 from procession.recording import Recorder
 from procession.testing import ScriptedModel, answer, tool_call
@@ -254,3 +254,13 @@ async def test_a_blocked_answer_is_not_in_the_prompts_of_its_later_steps(tmp_pat
     assert '"withheld"' in recording
     assert '"toolName":"look_up"' in recording
     assert SECRET not in recording
+
+
+async def test_the_words_of_an_error_that_was_got_over_are_not_recorded(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    busy = APICallError(SAID, status_code=503, is_retryable=True)
+    agent = Agent(id="desk", model=ScriptedModel([busy, "fine"]), max_retries=1, record=recorder)
+    await agent.generate("hello", run_id="r1")
+    run = await recorder.runs.load("r1")
+    assert run.calls[0].error == {"name": "APICallError", "statusCode": 503, "isRetryable": True}
+    assert SECRET not in held(tmp_path)
