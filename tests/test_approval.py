@@ -340,7 +340,10 @@ async def test_who_waits_must_be_named_where_several_do() -> None:
         await agent.approve_tool_call(run_id)
     with pytest.raises(InputError, match="'c0', 'c1'"):
         await agent.approve_tool_call(run_id, "c7")
-    assert [chunk.payload.tool_call_id for chunk in await agent.waiting_calls.of(run_id)] == ["c0", "c1"]
+    assert [chunk.payload.tool_call_id for chunk in await agent.waiting_calls.of(run_id)] == [
+        "c0",
+        "c1",
+    ]
 
 
 async def test_the_room_is_limited_and_nothing_waits_for_ever(
