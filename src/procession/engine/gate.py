@@ -7,116 +7,40 @@ processor and run, and refilled; plain hooks are called, async ones awaited, abs
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from ..chunks import Chunk, payload_from_json
-from ..errors import ProcessorError
 from ..hold import WITHHELD, Held
 from ..policy import Aside, GuardedFlush, guarded_hook
 from ..processor import ProcessOutputStreamArgs
-from ..verdicts import verdict_in
 from .beside import Beside, Place, concurrency_of
 from .flushing import Flush, LetsGo, StandsAtGate
-from .mending import mend_edited, mend_returned
+from .mending import mend_edited
 from .pipeline import failed
+from .post import Post
 from .stream_parts import StreamParts, frozen_chunk
+from .stream_returns import FRAMES, NOTHING, all_fitting, check, fitting
 from .turns import IDLE, Turns
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Sequence
 
+    from ..chunks import Chunk
     from .pipeline import Link
     from .run_state import RunState
     from .tracks import ChunkTrack
 
-__all__ = ["ENGINES_OWN", "PENDING", "Gate", "Post"]
+__all__ = ["PENDING", "Gate"]
 
 _log = logging.getLogger("procession.engine")
 
-AGENT = "AGENT"
-_FRAMES = frozenset({"step-start", "response-metadata", "finish", "step-finish"})
-"""Chunks that hold nothing a hook's edit could spoil for others."""
-_OPEN = frozenset({"tool-call-approval", "tool-call-suspended", "tool-output-denied"})
-"""Chunks that say what becomes of a call."""
-ENGINES_OWN = _FRAMES | _OPEN | {"start", "stream-start", "tripwire", "abort"}
-"""Chunks that only the engine makes."""
-_ALONE = ENGINES_OWN | {"tool-call", "tool-result", "tool-error", "error"}
-"""Chunks that there is one of."""
 _ALL = frozenset({"step-start", "text-delta", "step-finish"})
 """Who drops these lets nothing of a step pass."""
-_CONTENT = ("text-", "reasoning-", "source", "file", "tool-call")
-"""What the types of chunks begin with of which the answer is made."""
-_NOTHING = Chunk("")
-"""What a chunk that is let go takes the place of."""
 PENDING: Any = object()
 """What `Gate.ask` returns when there is something to wait for."""
-
-
-class Post:
-    """One processor's post at the gate: its hook and its argument object."""
-
-    __slots__ = (
-        "args",
-        "dropped",
-        "flush",
-        "held",
-        "hook",
-        "inner",
-        "is_async",
-        "link",
-        "position",
-        "takes_data",
-        "track",
-    )
-
-    def __init__(
-        self,
-        position: int,
-        link: Link,
-        args: ProcessOutputStreamArgs[Any],
-        track: ChunkTrack | None,
-        hook: Callable[[Any], Any],
-    ) -> None:
-        self.position = position
-        self.link = link
-        self.hook = track.watch(hook, link.is_async) if track else hook
-        self.is_async = link.is_async
-        self.takes_data = link.process_data_parts
-        self.args = args
-        self.track = track
-        self.dropped: set[str] = set()
-        """The types of the chunks that it let no one see."""
-        self.held: Held | Aside | None = None
-        """What stands before a hook with watches."""
-        self.flush: LetsGo | None = None
-        """What lets go of what the hook keeps on its own, or is still at work on."""
-        self.inner: StandsAtGate | None = None
-        """What stands there for several, with posts of their own."""
-
-    async def outcome(self, returned: Any) -> Any:
-        """What the hook has come to; raises a verdict that it gave on the way."""
-        if inspect.isawaitable(returned):
-            returned = await returned
-        if self.args.verdict is not None:
-            raise self.args.verdict
-        return returned
-
-    def let_through(self, error: BaseException) -> list[Chunk]:
-        """What the hook, which has stopped with `error`, lets go of the chunk under way."""
-        wire = verdict_in(error)
-        if wire is None and not isinstance(error, Exception):
-            return []  # the run is over
-        wire, passing = wire or self.args.verdict, None
-        if wire is not None:
-            passing, wire.passing = wire.passing, None
-        if isinstance(self.held, Held):
-            return self.held.stopped(passing)
-        return [] if passing is None else [passing]
 
 
 class Gate:
@@ -190,7 +114,7 @@ class Gate:
             args,
             link.hook,
             is_async=link.is_async,
-            check=lambda returned, part: self._check(link, returned, part),
+            check=partial(check, self._run, link),
             make_args=lambda fallback: self._args(position, fallback),
         )
 
@@ -239,8 +163,8 @@ class Gate:
         flush = getattr(link.processor, "flush", None)
         if flush is not None:
             if link.guard is not None:
-                check = partial(self._check, link, part=_NOTHING)
-                flush = GuardedFlush(link.guard, run, flush, check)
+                own = partial(check, run, link, part=NOTHING)
+                flush = GuardedFlush(link.guard, run, flush, own)
             post.flush = Flush(flush, post.args, run.outbox.wake)
             self.flushes.append(post.flush)
         self.holds = self.holds or bool(watches) or flush is not None
@@ -281,7 +205,7 @@ class Gate:
             self._dropped(post, part)
         elif returned is not WITHHELD:
             several = returned if returned.__class__ in (list, tuple) else [returned]
-            for chunk in self._all_fitting(post.link, several, part):
+            for chunk in all_fitting(self._run, post.link, several, part):
                 await self._run.deliver_written(chunk, post.position)
         self._run.outbox.wake()
 
@@ -323,7 +247,7 @@ class Gate:
     async def through(self, chunk: Chunk, *, after: int = -1) -> Chunk | None:
         """`offer`, and what hooks have edited in place is mended."""
         passed = await self.offer(chunk, after=after)
-        if passed is chunk and self._posts and chunk.type not in _FRAMES:
+        if passed is chunk and self._posts and chunk.type not in FRAMES:
             mend_edited(chunk)
         return passed
 
@@ -395,7 +319,7 @@ class Gate:
             if returned and returned.__class__ in (list, tuple):
                 returned = await self._several(post, returned, part)
             elif returned is not None and returned is not part and returned is not WITHHELD:
-                returned = self._fitting(post.link, returned, part)
+                returned = fitting(self._run, post.link, returned, part)
             await turns.free(position)
         finally:
             turns.leave(position, outside)
@@ -421,7 +345,7 @@ class Gate:
         args, chunks = post.args, post.let_through(error)
         verdict, args.verdict = args.verdict, None
         for chunk in chunks:
-            made = self._fitting(post.link, chunk, _NOTHING)
+            made = fitting(self._run, post.link, chunk, NOTHING)
             await self.turns.free(post.position)
             await self._run.deliver_written(made, post.position)
         for behind in self._posts[post.position + 1 :] if self.flushes else ():
@@ -445,58 +369,10 @@ class Gate:
 
     async def _several(self, post: Post, returned: Sequence[Any], part: Chunk) -> Chunk:
         """Several chunks for one: the last one goes on in its place, the others before it."""
-        made = self._all_fitting(post.link, returned, part)
+        made = all_fitting(self._run, post.link, returned, part)
         for chunk in made[:-1]:
             await self._run.deliver_written(chunk, post.position)
         return made[-1]
-
-    def _check(self, link: Link, returned: Any, part: Chunk) -> None:
-        """Raise for what a hook cannot return, within its policy."""
-        if returned and returned.__class__ in (list, tuple):
-            self._all_fitting(link, returned, part)
-        else:
-            self._fitting(link, returned, part)
-
-    def _all_fitting(self, link: Link, returned: Sequence[Any], part: Chunk) -> list[Chunk]:
-        made = [self._fitting(link, chunk, part) for chunk in returned]
-        for chunk in made[:-1]:
-            if chunk.type == part.type and part.type in _ALONE:
-                raise _wrong(link, f"returned {part.type!r} within a list: it can only be the last")
-        return made
-
-    def _fitting(self, link: Link, returned: Any, part: Chunk) -> Chunk:
-        if not isinstance(returned, Chunk):
-            raise _wrong(
-                link, f"must return a chunk, a list of chunks, or None, not {_kind(returned)}"
-            )
-        payload: Any = returned.payload
-        if payload.__class__ is dict:
-            returned.payload = payload_from_json(returned.type, payload)
-        problem = mend_returned(returned)
-        if problem is not None:
-            raise _wrong(link, f"returned a chunk that cannot be used: {problem}")
-        if returned.type != part.type:
-            self._check_type(link, returned.type, part.type)
-        if not returned.type.startswith("data-"):
-            returned.run_id = returned.run_id or self._run.run_id
-            returned.from_ = returned.from_ or part.from_ or AGENT
-        return returned
-
-    def fitting(self, link: Link, returned: Any) -> Chunk:
-        """What a hook has made of part of an object, made to belong to this run."""
-        is_text = isinstance(returned, Chunk) and returned.type == "text-delta"
-        return self._fitting(link, returned, returned if is_text else _NOTHING)
-
-    def _check_type(self, link: Link, kind: str, offered: str) -> None:
-        """Only some types can take the place of another."""
-        if kind in ENGINES_OWN:
-            raise _wrong(link, f"returned a {kind!r} chunk: only the engine makes these")
-        if self._run.answer is None and kind.startswith(_CONTENT):
-            raise _wrong(
-                link,
-                f"returned a {kind!r} chunk for {offered!r}: the model's answer is complete; "
-                "let go of what you hold back when its block ends",
-            )
 
     # ── what is held back ──────────────────────────────────────────────────────────────────────
 
@@ -539,7 +415,7 @@ class Gate:
                 await failed(self._run, post.link, post.args, error)
             for chunk in returned if returned.__class__ in (list, tuple) else [returned]:
                 if chunk is not None and chunk is not WITHHELD:
-                    made = self._fitting(post.link, chunk, _NOTHING)
+                    made = fitting(self._run, post.link, chunk, NOTHING)
                     await self._run.deliver_written(made, position)
             await turns.free(position)
         finally:
@@ -588,14 +464,6 @@ class Gate:
     def tracks(self) -> list[ChunkTrack]:
         """What each processor did with the chunks since the last call; for the observer."""
         return [post.track.taken() for post in self._posts if post.track is not None]
-
-
-def _wrong(link: Link, problem: str) -> ProcessorError:
-    return ProcessorError(link.processor_id, "process_output_stream", problem)
-
-
-def _kind(value: Any) -> str:
-    return "an empty list" if value == [] else type(value).__name__
 
 
 async def _awaited(post: Post, returned: Any) -> Any:

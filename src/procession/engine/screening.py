@@ -14,11 +14,12 @@ from ..chunks import Chunk, DeltaPayload
 from ..hold import WITHHELD
 from ..verdicts import verdict_in
 from .pipeline import failed
+from .stream_returns import fitting_part
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from .gate import Post
+    from .post import Post
     from .run_state import RunState
 
 __all__ = ["Screen", "ScreenedText"]
@@ -45,9 +46,8 @@ class Screen:
             except _Stopped as stopped:
                 await self.fail(post, stopped)
             for chunk in others:
-                await self._run.deliver_written(
-                    self._run.gate.fitting(post.link, chunk), post.position
-                )
+                made = fitting_part(self._run, post.link, chunk)
+                await self._run.deliver_written(made, post.position)
         return value
 
     def is_sure_of(self, id: str) -> bool:
@@ -141,7 +141,8 @@ class ScreenedText:
         several: Any = returned if returned.__class__ in (list, tuple) else [returned]
         for made in several:
             if made is not None and made is not WITHHELD:
-                async for passed in self._from(number + 1, self._run.gate.fitting(post.link, made)):
+                chunk = fitting_part(self._run, post.link, made)
+                async for passed in self._from(number + 1, chunk):
                     yield passed
         if stopped is not None:
             await self._screen.fail(post, stopped)
