@@ -136,11 +136,13 @@ class _Folder:
     def _append(self, path: Path, make: Make) -> None:
         written = b"\n".join((*make(), b""))
         self._folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        binary: int = getattr(os, "O_BINARY", 0)  # where texts would get other ends of lines
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | binary, 0o600)
         try:
-            size = os.fstat(file).st_size
-            if size and os.pread(file, 1, size - 1) != b"\n":
-                written = b"\n" + written  # somebody has died while he wrote
+            if os.lseek(file, 0, os.SEEK_END):
+                os.lseek(file, -1, os.SEEK_END)
+                if os.read(file, 1) != b"\n":
+                    written = b"\n" + written  # somebody has died while he wrote
             while written:
                 written = written[os.write(file, written) :]
         finally:

@@ -7,7 +7,6 @@ were let through; without them, what happened is written as it happens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +14,17 @@ from msgspec import Struct, field
 
 from ..engine.asking import ModelFailure
 from ..engine.interruption import Interrupted
-from ..engine.response import find_call
 from ..records import error_form, plain
 from ..verdicts import verdict_in
 from .asked import Asked, usage_form
 from .lanes import LaneTrack, changed_lanes
+from .marks import Mark
 from .recorded_run import RunEvent
-from .snapshots import Changed, Item, as_json, changes_between, items_of_list, items_of_prompt
+from .snapshots import Changed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..chunks import Chunk
     from ..extension import Around, Opening
     from ..message_list import MessageList
@@ -35,8 +36,6 @@ __all__ = ["OWN_ID", "Recording", "Told"]
 OWN_ID = "procession-recorder"
 """What the ids of the recorder's own processors begin with."""
 MOST_EVENTS = 10_000
-_CHOICES = ("model", "tool_choice", "active_tools", "tools", "provider_options", "model_settings")
-"""What `process_input_step` may choose besides texts."""
 
 
 class Told(Struct):
@@ -44,15 +43,6 @@ class Told(Struct):
 
     event: RunEvent
     changes: list[Changed] = field(default_factory=list[Changed])
-
-
-class Mark(Struct):
-    """What there was when a hook began."""
-
-    items: Sequence[Item]
-    choices: tuple[Any, ...]
-    has_response: bool
-    started: float = field(default_factory=perf_counter)
 
 
 class Recording:
@@ -110,7 +100,7 @@ class Recording:
             return None
         if self.recorder.raw and link.name == "process_tool_result":
             self._note_result(args)
-        return Mark(_seen(run, link.name, args), _choices(link.name, args), _has_response(run))
+        return Mark(run, link.name, args)
 
     def hook_ended(
         self,
@@ -137,18 +127,8 @@ class Recording:
                 duration_ms=round(seconds * 1000, 3),
             )
         )
-        told.changes = changes_between(mark.items, _seen(run, link.name, args))
-        names = [
-            name
-            for name, before, after in zip(
-                _CHOICES, mark.choices, _choices(link.name, args), strict=False
-            )
-            if before is not after and before != after
-        ]
-        if not mark.has_response and _has_response(run):
-            names.append("response")
-        if link.name == "process_api_error" and changed and run.step.wants_retry:
-            names.append("retry")
+        told.changes = mark.changes(run, args)
+        names = mark.chosen(run, args, returned=changed)
         if names:
             told.event.detail = {"set": names}
         told.event.outcome = "changed" if told.changes or names else "ok"
@@ -306,32 +286,6 @@ class Recording:
         asked = self._open or (self.asked[-1] if self.asked else None)
         if asked is not None:
             asked.left(part)
-
-
-def _seen(run: Any, hook: str, args: Any) -> Sequence[Item]:
-    """What can be changed by a hook."""
-    if hook == "process_llm_request":
-        return items_of_prompt(run.step.prompt)
-    if hook == "process_llm_response":
-        return ()
-    items = items_of_list(run.message_list)
-    if hook != "process_tool_result":
-        return items
-    call = find_call(run, args.tool_call_id)
-    found = None if call is None else call.tool_invocation
-    result = found.result if found is not None and found.state == "result" else args.result
-    others = [item for item in items if item.kind != "tool-invocation"]
-    return [*others, Item(("result",), "assistant", "tool-result", as_json(result))]
-
-
-def _choices(hook: str, args: Any) -> tuple[Any, ...]:
-    if hook != "process_input_step":
-        return ()
-    return tuple(getattr(args, name, None) for name in _CHOICES)
-
-
-def _has_response(run: Any) -> bool:
-    return run.step is not None and run.step.replay is not None
 
 
 def _step_of(run: Any) -> int | None:
