@@ -14,11 +14,10 @@ from typing import (
     Generic,
     Never,
     Protocol,
-    TypeAlias,
     cast,
 )
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from .errors import ConfigurationError, KindError
 from .hook_args import (
@@ -40,31 +39,49 @@ from .hook_args import (
     ToolCallInfo,
 )
 from .hook_functions import check_names, near_name, takes_one
-from .model import LanguageModel, ModelSettings, Prompt, ToolChoice
+from .hook_results import (
+    CachedLLMStepResponse,
+    InputResult,
+    ProcessAPIErrorResult,
+    ProcessInputResult,
+    ProcessInputStepResult,
+    ProcessLLMRequestResult,
+    ProcessLLMResponseResult,
+    ProcessorMessageResult,
+    ProcessOutputStepResult,
+    ProcessOutputStreamResult,
+)
 from .policy import Policy, policy_of
-from .tools import Tool
 
 if TYPE_CHECKING:
-    from .chunks import Chunk
     from .ending import RunEnded
     from .hold.piece import LaneKind, Watch
-    from .message_list import MessageList
-    from .messages import Message
+    from .hook_results import ErrorReturn, RequestReturn, StepReturn
 
 __all__ = [
     "ABSENT",
     "CachedLLMStepChunk",
+    "CachedLLMStepResponse",
     "HookArgs",
+    "InputResult",
     "M",
     "ProcessAPIErrorArgs",
+    "ProcessAPIErrorResult",
     "ProcessInputArgs",
+    "ProcessInputResult",
     "ProcessInputStepArgs",
+    "ProcessInputStepResult",
     "ProcessLLMRequestArgs",
+    "ProcessLLMRequestResult",
     "ProcessLLMResponseArgs",
+    "ProcessLLMResponseResult",
     "ProcessOutputResultArgs",
     "ProcessOutputStepArgs",
+    "ProcessOutputStepResult",
     "ProcessOutputStreamArgs",
+    "ProcessOutputStreamResult",
     "ProcessToolResultArgs",
+    "ProcessorMessageResult",
     "ProcessorStreamWriter",
     "SystemMessage",
     "ToolCallInfo",
@@ -100,74 +117,6 @@ class ProcessorViolation(Struct, frozen=True, kw_only=True):
     processor_id: str
     message: str
     detail: Any = None
-
-
-class InputResult(Struct, kw_only=True):
-    """Two-part return of `process_input` and `process_output_step` (R-065, R-137)."""
-
-    messages: Sequence[Any]
-    system_messages: Sequence[SystemMessage] | None = None
-
-
-class ProcessInputStepResult(Struct, kw_only=True):
-    """Return of `process_input_step`: what is set replaces the value for this step (R-074)."""
-
-    model: LanguageModel | str | UnsetType = UNSET
-    tool_choice: ToolChoice | UnsetType = UNSET
-    active_tools: Sequence[str] | UnsetType | None = UNSET
-    tools: Mapping[str, Tool] | Sequence[Tool] | UnsetType = UNSET
-    messages: Sequence[Any] | UnsetType = UNSET
-    message_list: Any = UNSET
-    system_messages: Sequence[SystemMessage] | UnsetType = UNSET
-    provider_options: Mapping[str, Any] | UnsetType | None = UNSET
-    model_settings: ModelSettings | UnsetType = UNSET
-    structured_output: Any = UNSET
-
-
-class CachedLLMStepResponse(Struct, kw_only=True):
-    """A response that stands in for a model call (R-094).
-
-    `chunks` are `{type, payload}` mappings, `CachedLLMStepChunk`s or `Chunk`s.
-
-    `tool_results` are results of calls in it, by call id: a tool whose result is known is not run
-    (R-218), nor is anybody asked to approve it. The result goes the way of any other, through
-    `process_tool_result` into the message and the stream.
-    """
-
-    chunks: Sequence[Any]
-    tool_results: Mapping[str, Any] | None = None
-    warnings: list[Any] | None = None
-    request: dict[str, Any] | None = None
-    raw_response: Any = None
-
-
-class ProcessLLMRequestResult(Struct, kw_only=True):
-    """Return of `process_llm_request`: another prompt, or a response instead of a call."""
-
-    prompt: Prompt | UnsetType = UNSET
-    response: CachedLLMStepResponse | Mapping[str, Any] | UnsetType = UNSET
-
-
-class ProcessAPIErrorResult(Struct, kw_only=True):
-    """Return of `process_api_error`: whether to call the model again (R-111)."""
-
-    retry: bool = False
-
-
-if TYPE_CHECKING:
-    ProcessInputResult = list[Message] | MessageList | InputResult | Mapping[str, Any] | None
-    ProcessorMessageResult = list[Message] | MessageList | None
-    ProcessOutputStreamResult = Chunk | Sequence[Chunk] | None
-    ProcessOutputStepResult = ProcessorMessageResult | InputResult | Mapping[str, Any]
-    ProcessLLMResponseResult: TypeAlias = None
-    StepReturn = ProcessInputStepResult | Mapping[str, Any] | list[Message] | MessageList | None
-    RequestReturn = ProcessLLMRequestResult | Mapping[str, Any] | None
-    ErrorReturn = ProcessAPIErrorResult | Mapping[str, bool] | None
-else:
-    # Names for annotations (R-230); at run time hooks' returns are checked where they arrive.
-    ProcessInputResult = ProcessorMessageResult = ProcessOutputStepResult = Any
-    ProcessOutputStreamResult = Any
-    ProcessLLMResponseResult = None
 
 
 class Processor(Generic[M]):
