@@ -126,7 +126,8 @@ class Cut(Struct, frozen=True, kw_only=True):
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, bytes | bytearray | memoryview):
-            return f"[{memoryview(value).nbytes} bytes]"
+            size = len(cast("bytes", value))
+            return f"[{size} bytes]"
         if isinstance(value, Mapping):
             return self._entries(cast("Mapping[Any, Any]", value), depth)
         if isinstance(value, list | tuple | set | frozenset):
@@ -135,7 +136,8 @@ class Cut(Struct, frozen=True, kw_only=True):
         return self._other(value, depth)
 
     def _text(self, value: str) -> str:
-        value = clean_text(value)
+        if not value.isascii() or "\0" in value:  # a shorter way for most
+            value = clean_text(value)
         if len(value) <= self.text:
             return value
         return f"{value[: self.text]}…[{len(value) - self.text} more characters]"

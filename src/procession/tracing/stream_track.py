@@ -5,7 +5,6 @@ Every sixteenth call is timed, and the first; what a hook waits for is timed as 
 
 from __future__ import annotations
 
-import inspect
 from time import perf_counter
 from types import coroutine
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 from ..chunks import DeltaPayload
 from ..engine.tracks import content_of
 from ..tracing_context import current_span
-from .live import leave_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator, Mapping
@@ -168,40 +166,52 @@ class StreamTrack:
         return plain
 
     def _awaited(self, hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        span = self.span
+
         async def awaited(args: Any) -> Any:
-            before = content_of(args.part)
+            part = args.part
+            payload = part.payload
+            is_delta = payload.__class__ is DeltaPayload
+            before = payload.text if is_delta else content_of(part)
             number = self.count
             self.count = number + 1
-            token = current_span.set(self.span)
+            token = current_span.set(span)
             try:
-                if not number:
-                    self.first = perf_counter()
                 started = 0.0 if number & _MOSTLY_UNTIMED else perf_counter()
+                if not number:
+                    self.first = started
                 work = hook(args)
-                if not inspect.iscoroutine(work):
-                    returned = await work
+                try:
+                    waits = work.send(None)
+                except StopIteration as end:
+                    returned = end.value
+                    if started:
+                        self._time(started)
                 else:
-                    try:
-                        waits = work.send(None)
-                    except StopIteration as end:
-                        returned = end.value
-                        if started:
-                            self._time(started)
-                    else:
-                        started = started or perf_counter()
-                        try:
-                            returned = await _rest(work, waits)
-                        finally:
-                            self._waited += perf_counter() - started
+                    returned = await self._waited_for(work, waits, started)
             except BaseException as error:
                 self.error = error
                 raise
             finally:
-                leave_span(token)
-            self._note(before, returned)
+                try:
+                    current_span.reset(token)
+                except ValueError:  # closed in another context, where it never was current
+                    pass
+            if returned is not part:
+                self._note(content_of(part), returned)
+            elif (payload.text if is_delta else content_of(part)) != before:
+                self.changed += 1
             return returned
 
         return awaited
+
+    async def _waited_for(self, work: Any, waits: Any, started: float) -> Any:
+        """What comes of a hook that waits: it is timed as a whole."""
+        started = started or perf_counter()
+        try:
+            return await _rest(work, waits)
+        finally:
+            self._waited += perf_counter() - started
 
     def _time(self, started: float) -> None:
         now = perf_counter()
