@@ -110,7 +110,7 @@ class Added(Struct, frozen=True):
 
     origin: str
     source: Source
-    needs_conversation: bool
+    needs_conversation: bool = False
 
 
 class _Place(Struct, frozen=True, kw_only=True):
