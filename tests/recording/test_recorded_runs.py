@@ -15,7 +15,9 @@ from procession.policy import Policy
 from procession.recording import RecordedRun, Recorder
 from procession.stores import InMemoryStore, SQLiteStore
 from procession.testing import RecordingObserver, ScriptedModel, answer, tool_call
+from procession.tracing import InMemoryExporter, Tracing
 from procession.waiting import WaitingCalls
+from procession.workflows import ProcessorStepSchema, create_step, create_workflow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -489,3 +491,80 @@ def test_a_run_without_an_event_loop_is_recorded(tmp_path: Path) -> None:
     list(agent.stream_sync("hello", run_id="r2"))
     for name in ("r1", "r2"):
         assert asyncio.run(recorded(recorder, name)).text == "It is 21"
+
+
+async def test_what_cannot_be_noted_leaves_a_gap_and_the_run_as_it_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Odd:
+        __hash__ = object.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            raise ArithmeticError("not to be compared")
+
+    def odd(_args: Any) -> Any:
+        return {"provider_options": {"mock": {"odd": Odd()}}}
+
+    recorder = Recorder(tmp_path)
+    agent = desk(
+        recorder,
+        input_processors=[processor(id=name, process_input_step=odd) for name in ("odd", "odder")],
+    )
+    result = await agent.generate("hello", run_id="r1", provider_options={"mock": {"odd": Odd()}})
+    assert result.text == "It is 21"
+    run = await recorded(recorder)
+    assert (run.status, run.parts[0].cut) == ("success", True)
+    assert caplog.text.count("the recording of run 'r1' is incomplete: ArithmeticError") == 1
+
+
+async def test_half_characters_in_what_hooks_write_are_no_trouble(tmp_path: Path) -> None:
+    def halved(args: Any) -> None:
+        args.messages[0].content.parts[0].text = "half \ud83d"
+
+    for raw in (True, False):
+        recorder = Recorder(tmp_path, raw=raw)
+        agent = desk(recorder, input_processors=[processor(id="halved", process_input=halved)])
+        await agent.generate("whole", run_id=f"r{raw}")
+        assert (await recorded(recorder, f"r{raw}")).events[0].outcome == "changed"
+
+
+async def test_traces_are_the_same_beside_a_recorder(tmp_path: Path) -> None:
+    names: list[list[str]] = []
+    for record in (None, Recorder(tmp_path)):
+        exporter = InMemoryExporter()
+        async with Tracing([exporter]) as tracing:
+            agent = desk(
+                Recorder(tmp_path),
+                answer(tool_calls=[tool_call("weather", {"city": "Oslo"})]),
+                "It is 21",
+                output_processors=[processor(id="shout", process_output_stream=shout)],
+                observer=tracing,
+            )
+            await agent.generate("hello", record=record)
+            await tracing.flush()
+        spans = [each.name for each in exporter.spans if "procession-recorder" not in each.name]
+        names.append(spans)
+    assert sorted(names[0]) == sorted(names[1])
+    assert "tool: 'weather'" in names[0]
+
+
+@pytest.mark.parametrize("hook", ["process_input", "process_output_stream"])
+async def test_processors_within_a_workflow_are_told_of_by_their_own_names(
+    tmp_path: Path, hook: str
+) -> None:
+    def change(args: Any) -> Any:
+        if hook == "process_output_stream":
+            return shout(args)
+        args.messages[0].content.parts[0].text = "HELLO"
+        return args.messages
+
+    steps = create_workflow(
+        id="steps", input_schema=ProcessorStepSchema, output_schema=ProcessorStepSchema
+    )
+    one: dict[str, Any] = {hook: change}
+    flow = steps.then(create_step(processor(id="loud", **one))).commit()
+    recorder = Recorder(tmp_path)
+    where = "input_processors" if hook == "process_input" else "output_processors"
+    await desk(recorder, **{where: [flow]}).generate("hello", run_id="r1")
+    run = await recorded(recorder)
+    assert ("changed", "loud") in [(e.outcome, e.processor_id) for e in run.events]

@@ -7,8 +7,10 @@ were let through; without them, what happened is written as it happens.
 
 from __future__ import annotations
 
+import logging
+from functools import wraps
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct, field
 
@@ -23,7 +25,7 @@ from .recorded_run import RunEvent
 from .snapshots import Changed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..chunks import Chunk
     from ..extension import Around, Opening
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from .recorder import Recorder
 
 __all__ = ["OWN_ID", "Recording", "Told"]
+
+_log = logging.getLogger("procession.recording")
 
 OWN_ID = "procession-recorder"
 """What the ids of the recorder's own processors begin with."""
@@ -43,6 +47,26 @@ class Told(Struct):
 
     event: RunEvent
     changes: list[Changed] = field(default_factory=list[Changed])
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def harmless(
+    told: Callable[Concatenate[Recording, P], T],
+) -> Callable[Concatenate[Recording, P], T | None]:
+    """The method, which gives `None` where it would raise: a recording never fails a run."""
+
+    @wraps(told)
+    def called(self: Recording, *given: P.args, **named: P.kwargs) -> T | None:
+        try:
+            return told(self, *given, **named)
+        except Exception as error:
+            self.fail(error)
+            return None
+
+    return called
 
 
 class Recording:
@@ -79,6 +103,7 @@ class Recording:
 
     # ── as an observer ─────────────────────────────────────────────────────────────────────────
 
+    @harmless
     def span(self, span: Span, /) -> None:
         """A policy has done something."""
         self._tell(
@@ -94,6 +119,7 @@ class Recording:
             )
         )
 
+    @harmless
     def hook_begins(self, run: Any, link: Any, args: Any, /) -> Mark | None:
         """A hook is about to be called."""
         if link.processor_id.startswith(OWN_ID):
@@ -102,6 +128,7 @@ class Recording:
             self._note_result(args)
         return Mark(run, link.name, args)
 
+    @harmless
     def hook_ended(
         self,
         run: Any,
@@ -146,12 +173,14 @@ class Recording:
         self._tracks.append(track)
         return track
 
+    @harmless
     def step_begins(self, run: Any, step: Any, /) -> None:
         """An attempt at a step begins."""
         self.end_streams()
         self._at = step.number, run.retry_count
         self._open = self._next(step.number)
 
+    @harmless
     def call_ended(
         self, run: Any, step: Any, seconds: float, error: BaseException | None, /
     ) -> None:
@@ -182,6 +211,7 @@ class Recording:
         """When it began."""
         return perf_counter()
 
+    @harmless
     def tool_ended(
         self, run: Any, call: Any, mark: float, kind: str | None, error: BaseException | None, /
     ) -> None:
@@ -209,6 +239,7 @@ class Recording:
     def tool_shown(self, _run: Any, _call: Any, _passed: Sequence[Any], /) -> None:
         """What was shown of it stands in the messages."""
 
+    @harmless
     def loop_ended(self, _run: Any, /) -> None:
         """No step follows."""
         self.end_streams()
@@ -227,6 +258,14 @@ class Recording:
     def continued(self, _run: Any, /) -> Any:
         """Whether the rest is recorded is asked anew."""
         return None
+
+    def fail(self, error: Exception) -> None:
+        """Something could not be noted."""
+        if not self.cut:
+            _log.warning(
+                "the recording of run %r is incomplete: %s", self.run_id, type(error).__name__
+            )
+        self.cut = True
 
     def _tell(self, event: RunEvent) -> Told:
         told = Told(event)
@@ -276,11 +315,13 @@ class Recording:
             )
             told.changes = changes
 
+    @harmless
     def came(self, part: Chunk) -> None:
         """A chunk of the model enters the run."""
         if self._open is not None:
             self._open.came(part)
 
+    @harmless
     def left(self, part: Chunk) -> None:
         """A chunk leaves the run."""
         asked = self._open or (self.asked[-1] if self.asked else None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 from msgspec import Struct
 
-from ..records import plain
+from ..records import clean_json, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +23,7 @@ __all__ = [
     "Item",
     "as_json",
     "changes_between",
+    "encoded",
     "items_of_list",
     "items_of_message",
     "items_of_prompt",
@@ -116,7 +117,15 @@ def _text_of(content: Any) -> str:
 
 def as_json(value: Any) -> str:
     """A value as JSON text."""
-    return msgspec.json.encode(plain(value)).decode()
+    return encoded(plain(value)).decode()
+
+
+def encoded(value: Any) -> bytes:
+    """JSON data as bytes; half characters, which a hook may have written, are none any more."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(clean_json(value))
 
 
 def changes_between(before: Sequence[Item], after: Sequence[Item]) -> list[Changed]:

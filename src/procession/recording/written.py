@@ -5,14 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ..ids import new_id
 from ..records import format_time
 from .differences import difference, with_the_rest_withheld
 from .masking import masked, masked_chunks
 from .recorded_run import VERSION
-from .snapshots import items_of_prompt
+from .snapshots import encoded, items_of_prompt
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,7 +42,7 @@ class Written:
         recording, limit = self.recording, self.recording.recorder.max_bytes
         found: list[bytes] = []
         for line in self._next(outcome):
-            made = msgspec.json.encode({"line": line.pop("line"), "part": self._part, **line})
+            made = encoded({"line": line.pop("line"), "part": self._part, **line})
             if self._bytes + len(made) > limit and line.get("line") != "begin":
                 recording.cut = True
                 continue
@@ -58,12 +56,12 @@ class Written:
         recording = self.recording
         form = self._masked({**outcome.form, "durationMs": recording.now()})
         made: dict[str, Any] = {"line": "end", "part": self._part, **form}
-        whole = msgspec.json.encode({**made, "cut": recording.cut})
+        whole = encoded({**made, "cut": recording.cut})
         if self._bytes + len(whole) <= limit:
             return whole
         for name in ("messages", "steps", "policyEvents", "text", "options"):
             made.pop(name, None)
-        return msgspec.json.encode({**made, "cut": True})
+        return encoded({**made, "cut": True})
 
     def _next(self, outcome: Outcome | None) -> Iterator[dict[str, Any]]:
         recording = self.recording
@@ -146,9 +144,7 @@ class Written:
             form = each.call.to_json()
             entries = each.entries[each.same :]
             form["prompt"] = [
-                entry
-                if may_tell is None or msgspec.json.encode(entry) in may_tell
-                else _shape(entry)
+                entry if may_tell is None or encoded(entry) in may_tell else _shape(entry)
                 for entry in entries
             ]
             form["samePrompt"] = each.same
@@ -179,9 +175,9 @@ def _may_tell(asked: Sequence[Asked], outcome: Outcome) -> set[bytes]:
     """
     if not asked:
         return set()
-    found = {msgspec.json.encode(entry) for entry in asked[-1].entries}
+    found = {encoded(entry) for entry in asked[-1].entries}
     if outcome.is_blocked:
-        found &= {msgspec.json.encode(entry) for entry in asked[0].entries}
+        found &= {encoded(entry) for entry in asked[0].entries}
     return found
 
 
