@@ -42,6 +42,8 @@ class Opening(Struct, frozen=True, kw_only=True):
     input_processors: Sequence[Any] = ()
     """The user's own lists."""
     output_processors: Sequence[Any] = ()
+    continues: bool = False
+    """Whether the run has waited for somebody's word, and goes on now."""
 
 
 class Around(Struct, kw_only=True):

@@ -19,6 +19,7 @@ from .chunks import Chunk
 from .errors import ConfigurationError, InputError, ProcessionError, ToolError
 from .ids import new_id
 from .records import clean_json, clean_text, format_time, own, parse_time
+from .request_context import MASTRA_RESOURCE_ID_KEY
 from .schema import check_arguments
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ class WaitingCalls:
     it as well: a process that knows nothing of the run can continue it, through an agent of the
     same id, and of several that try one succeeds (G-F5). Without one, nothing outlives the process.
 
-    Raises `ConfigurationError` for a limit or a time that is no positive number.
+    Raises `ConfigurationError` for a limit or a time that is no positive number, and for what is no
+    store.
     """
 
     def __init__(
@@ -136,6 +138,7 @@ class WaitingCalls:
         for name, value in (("limit", limit), ("expires_after", expires_after)):
             if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise ConfigurationError(f"WaitingCalls: {name} must be a number above 0")
+        _check_store(store)
         self._limit = limit
         self._expires_after = expires_after
         self._kept: dict[str, Kept] = {}
@@ -162,6 +165,23 @@ class WaitingCalls:
         if self._shelf is None:
             return here
         return await self._shelf.take(KIND, run_id) is not None
+
+    async def of_resource(self, resource_id: str) -> list[str]:
+        """The ids of the runs that wait here and belong to a resource, with or without memory."""
+        self._expire()
+        found = [id for id, kept in self._kept.items() if _owner_here(kept) == resource_id]
+        if self._shelf is None:
+            return found
+        for id in await self._shelf.list_ids(KIND):
+            form = None if id in found else await self._shelf.get(KIND, id)
+            if form is not None and _owner_there(form) == resource_id:
+                found.append(id)
+        return found
+
+    async def forget_resource(self, resource_id: str) -> int:
+        """Let go of all runs of a resource, with what is kept of them: how many there were."""
+        forgotten = [await self.forget(run_id) for run_id in await self.of_resource(resource_id)]
+        return sum(forgotten)
 
     # ── the library's own ──────────────────────────────────────────────────────────────────────
 
@@ -258,6 +278,32 @@ class WaitingCalls:
         now = time.monotonic()
         for run_id in [id for id, kept in self._kept.items() if kept.until <= now]:
             del self._kept[run_id]
+
+
+def _check_store(store: Any) -> None:
+    if isinstance(store, type):
+        raise ConfigurationError(
+            f"WaitingCalls: store must be an object, not the class {store.__name__}: write "
+            f"store={store.__name__}(…)"
+        )
+    if store is None or callable(getattr(store, "get_store", None)):
+        return
+    raise ConfigurationError(
+        f"WaitingCalls: store must be a whole store, such as SQLiteStore('chats.db'), and not one "
+        f"of its domains or anything else: {type(store).__name__} has no get_store()"
+    )
+
+
+def _owner_here(kept: Kept) -> Any:
+    return kept.carried["request_context"].get(MASTRA_RESOURCE_ID_KEY)
+
+
+def _owner_there(form: dict[str, Any]) -> Any:
+    """Whose a stored run is; nobody's, if what is stored is damaged."""
+    context = form.get("requestContext")
+    if not isinstance(context, dict):
+        return None
+    return cast("dict[str, Any]", context).get(MASTRA_RESOURCE_ID_KEY)
 
 
 @contextmanager

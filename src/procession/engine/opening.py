@@ -168,7 +168,7 @@ async def continue_run(
     try:
         extensions = await extensions_of(agent, RequestScope(run.request_context))
         run.extensions = (*extensions, *recordings)
-        await _set_up(agent, run, run.options)
+        await _set_up(agent, run, run.options, continues=True)
         run.gate.seen.extend(kept.seen)
         step: Step = kept.step.continued(tool_call_id, decision)
         run.step, run.step_number = step, step.number
@@ -249,9 +249,11 @@ async def _outfit(run: RunState, step: Step, tool_names: Collection[str]) -> Non
     step.tool_choice, step.active_tools = choice, active
 
 
-async def _set_up(agent: Agent, run: RunState, options: Mapping[str, Any]) -> None:
+async def _set_up(
+    agent: Agent, run: RunState, options: Mapping[str, Any], *, continues: bool = False
+) -> None:
     """The processors of a run, and what depends on them."""
-    run.pipeline = await _pipeline(agent, run, options)
+    run.pipeline = await _pipeline(agent, run, options, continues=continues)
     _set_budget(agent, run, options)
     run.step_chain = _step_chain(run.pipeline, options.get("prepare_step"))
     if run.include_raw_chunks:
@@ -309,7 +311,9 @@ def _take_options(run: RunState, options: Mapping[str, Any]) -> None:
             run.stop_when = [value] if callable(value) else list(value)
 
 
-async def _pipeline(agent: Agent, run: RunState, options: Mapping[str, Any]) -> Pipeline:
+async def _pipeline(
+    agent: Agent, run: RunState, options: Mapping[str, Any], *, continues: bool
+) -> Pipeline:
     """The call's processors, compiled."""
     own = agent.compiled
     if own is not None and not run.extensions and _LISTED.isdisjoint(options):
@@ -327,6 +331,7 @@ async def _pipeline(agent: Agent, run: RunState, options: Mapping[str, Any]) -> 
         memory=options.get("memory"),
         input_processors=inputs,
         output_processors=outputs,
+        continues=continues,
     )
     arounds = await arounds_of(run.extensions, opening)
     for added in arounds:

@@ -28,13 +28,15 @@ _THREAD = ("id", "title", "metadata")
 class Conversation(Struct, frozen=True, kw_only=True):
     """The thread and the resource of a run, and the memory options that are in force for it.
 
-    `title` and `metadata` are those that the thread gets if the run creates it.
+    `title` and `metadata` are those that the thread gets if the run creates it; `existed` tells
+    that it was there when the run began.
     """
 
     thread_id: str
     resource_id: str
     title: str | None = None
     metadata: dict[str, Any] | None = None
+    existed: bool = False
     options: MemoryOptions = MemoryOptions()
 
     def entry(self) -> dict[str, Any]:
@@ -44,7 +46,12 @@ class Conversation(Struct, frozen=True, kw_only=True):
             thread["title"] = self.title
         if self.metadata is not None:
             thread["metadata"] = self.metadata
-        return {"thread": thread, "resourceId": self.resource_id, "memoryConfig": self.options}
+        return {
+            "thread": thread,
+            "resourceId": self.resource_id,
+            "memoryConfig": self.options,
+            "existed": self.existed,
+        }
 
 
 def memory_context(request_context: RequestContext) -> Conversation | None:
@@ -64,6 +71,7 @@ def memory_context(request_context: RequestContext) -> Conversation | None:
             resource_id=found["resourceId"],
             title=thread.get("title"),
             metadata=thread.get("metadata"),
+            existed=found.get("existed") is True,
             options=options if isinstance(options, MemoryOptions) else MemoryOptions(),
         )
     ids = _ids(request_context)

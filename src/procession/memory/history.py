@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["MessageHistory"]
 
 _NAME = "MessageHistory"
+_LOADED = "loaded"
+"""Noted where the thread had messages: then it was there, though no `Memory` has said so."""
 _TICK = timedelta(milliseconds=1)
 
 
@@ -75,6 +77,8 @@ class MessageHistory(StoresSomething, TakesOptions, Processor[Any]):
         if conversation is None or self._last == 0:
             return
         found = await self._load(memory_store(self.storage), conversation)
+        if found:
+            args.state[_LOADED] = True
         messages = args.message_list
         new = messages.get.all.db()
         here = {message.id for message in new}
@@ -139,6 +143,7 @@ class MessageHistory(StoresSomething, TakesOptions, Processor[Any]):
             deleted=deleted,
             title=conversation.title,
             metadata=conversation.metadata,
+            existed=conversation.existed or ending.state.get(_LOADED, False),
         )
 
 

@@ -119,10 +119,13 @@ async def forget_meanings(
     index_name: str | None,
     *,
     ids: Sequence[str] | None = None,
-    thread_id: str | None = None,
+    **of: str,
 ) -> None:
-    """Delete the vectors of messages, or of a thread, of whatever embedder (M-148)."""
-    filter = None if thread_id is None else {"thread_id": thread_id}
+    """Delete the vectors of messages, or of a thread, of whatever embedder (M-148).
+
+    `of` is `thread_id`, or `resource_id`.
+    """
+    filter = of or None
     for name in await vector.list_indexes():
         if name == index_name or name.startswith(PREFIX):
             await vector.delete(name, ids=ids, filter=filter)

@@ -16,7 +16,7 @@ from ..store import Store
 from ..tools import Tool
 from ..waiting import WaitingCalls
 from .bounded_history import BoundedHistory
-from .conversation import MEMORY_CONTEXT_KEY, Conversation, asked_of
+from .conversation import MEMORY_CONTEXT_KEY, Conversation, asked_of, memory_context
 from .history import MessageHistory
 from .input_filter import MemoryInputFilter
 from .meanings import forget_meanings
@@ -29,6 +29,7 @@ from .working import (
     SignalledNotes,
     WorkingMemory,
     change_notes,
+    clear_notes,
     notes_of,
     working_memory_tool,
 )
@@ -136,8 +137,9 @@ class Memory(Threads):
     async def extend(self, opening: Opening) -> Around:
         """The processors and tools of one run; nothing without a conversation (M-003).
 
-        Raises `InputError` for a thread without a resource, or the reverse, and `OwnerError` for a
-        thread of another resource (M-004, R-813, R-814).
+        Raises `InputError` for a thread without a resource, or the reverse, and for a run that has
+        waited while somebody deleted its thread; `OwnerError` for a thread of another resource
+        (M-004, R-813, R-814).
         """
         conversation, asked = asked_of(opening.memory, opening.request_context)
         options = self.options_for(asked)
@@ -149,7 +151,9 @@ class Memory(Threads):
                 f"thread {thread.id!r} belongs to resource {thread.resource_id!r}, not to "
                 f"{conversation.resource_id!r}"
             )
-        conversation = replace(conversation, options=options)
+        if thread is None and opening.continues:
+            _refuse_deleted(conversation, options, memory_context(opening.request_context))
+        conversation = replace(conversation, options=options, existed=thread is not None)
         opening.request_context.pin(MEMORY_CONTEXT_KEY, conversation.entry())
         inputs, outputs = opening.input_processors, opening.output_processors
         built = self._built(options)
@@ -314,6 +318,24 @@ class Memory(Threads):
         await super().delete_thread(thread_id)
         self._forget(thread_id=thread_id)
 
+    async def delete_resource(self, resource_id: str) -> None:
+        """Delete all there is of a resource: threads, messages, notes, vectors, runs that wait.
+
+        All of it is gone when this returns; where something fails, that is raised, and the rest can
+        be deleted by another call. Runs under way in threads that exist leave nothing behind; one
+        that begins a thread of its own has to be ended before. Runs that wait are looked for in the
+        storage, if that is a whole `Store`, and in `waiting_calls`; for an agent with a room of its
+        own call `agent.waiting_calls.forget_resource`. Caches and traces are not memory's.
+        """
+        await self._store.delete_resource(resource_id)
+        room = self.waiting_calls
+        if room is None and isinstance(self.storage, Store):
+            room = WaitingCalls(store=self.storage)
+        if room is not None:
+            await room.forget_resource(resource_id)
+        if self.vector is not None:
+            await forget_meanings(self.vector, self._index_name, resource_id=resource_id)
+
     async def delete_messages(self, ids: Iterable[str]) -> None:
         """Delete the messages with these ids, and in the background their vectors (M-148)."""
         ids = list(ids)
@@ -322,10 +344,14 @@ class Memory(Threads):
             self._forget(ids=ids)
 
     def _forget(self, **what: Any) -> None:
-        recall = self.options.semantic_recall
         if self.vector is not None:
-            name = None if recall is None else recall.index_name
-            self.background.begin("forgetting vectors", forget_meanings(self.vector, name, **what))
+            forgetting = forget_meanings(self.vector, self._index_name, **what)
+            self.background.begin("forgetting vectors", forgetting)
+
+    @property
+    def _index_name(self) -> str | None:
+        recall = self.options.semantic_recall
+        return None if recall is None else recall.index_name
 
     # ── working memory ─────────────────────────────────────────────────────────────────────────
 
@@ -349,9 +375,13 @@ class Memory(Threads):
     ) -> str | None:
         """Write the notes as the agent's tool does: a text, or what is merged into the object.
 
-        The notes as they are now come back. Raises `InputError` for what does not fit (M-123).
+        `None` clears them. The notes as they are now come back. Raises `InputError` for what does
+        not fit (M-123).
         """
         place, options = self._place(thread_id, resource_id)
+        if working_memory is None:
+            await clear_notes(memory_store(self.storage), place, options.scope)
+            return None
         return await change_notes(memory_store(self.storage), place, options, working_memory)
 
     def _place(
@@ -363,6 +393,18 @@ class Memory(Threads):
             raise InputError(f"working memory is kept by {options.scope}: give {options.scope}_id")
         place = Conversation(thread_id=thread_id or "", resource_id=resource_id or "")
         return place, options
+
+
+def _refuse_deleted(
+    conversation: Conversation, options: MemoryOptions, before: Conversation | None
+) -> None:
+    """A run that waits has a thread, unless none is kept; where it is gone, nothing may go on."""
+    kept = options.has_history and not options.read_only
+    if kept or (before is not None and before.existed):
+        raise InputError(
+            f"thread {conversation.thread_id!r} was deleted while this run waited, so its tool "
+            f"call is not run: let go of it with waiting_calls.forget(run_id)"
+        )
 
 
 class _Built(Struct):

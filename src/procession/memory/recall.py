@@ -188,14 +188,17 @@ class SemanticRecall(StoresSomething, TakesOptions, Processor[Any]):
                 new += changes.replaced.values()
             said = [m for m in new if m.role in ("user", "assistant") and m.id not in deleted]
             if said:
-                await self._meanings.keep(said, conversation, await self._metadata(conversation))
+                await self._keep(said, conversation)
         except Exception as error:
             _log.warning("semantic recall: embedding failed: %s", type(error).__name__)
 
-    async def _metadata(self, conversation: Conversation) -> Mapping[str, Any] | None:
+    async def _keep(self, said: Sequence[Message], conversation: Conversation) -> None:
         store = memory_store(self.storage)
         thread = await store.get_thread_by_id(conversation.thread_id, conversation.resource_id)
-        return conversation.metadata if thread is None else thread.metadata
+        if thread is None and conversation.existed:
+            return  # it was deleted meanwhile
+        metadata = conversation.metadata if thread is None else thread.metadata
+        await self._meanings.keep(said, conversation, metadata)
 
 
 def _question(messages: MessageList) -> str:

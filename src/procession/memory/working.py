@@ -34,6 +34,7 @@ __all__ = [
     "SignalledNotes",
     "WorkingMemory",
     "change_notes",
+    "clear_notes",
     "notes_of",
     "working_memory_tool",
 ]
@@ -180,8 +181,15 @@ async def notes_of(store: MemoryStore, conversation: Conversation, scope: Scope)
 async def change_notes(
     store: MemoryStore, conversation: Conversation, options: WorkingMemoryOptions, given: Any
 ) -> str | None:
-    """Write the notes, with nobody in between (M-123, M-128); raises `InputError` for a misfit."""
+    """Write the notes, with nobody in between (M-123, M-128).
+
+    Raises `InputError` for a misfit, and where the thread of the run was deleted meanwhile.
+    """
     form = note_form(_NAME, options.template, options.schema)
+    if conversation.existed:
+        id, owner = conversation.thread_id, conversation.resource_id
+        if await store.get_thread_by_id(id, owner) is None:
+            raise InputError("there are no notes any more: the conversation was deleted")
 
     def change(before: str | None) -> str:
         return form.changed(before, given)
@@ -195,6 +203,13 @@ async def change_notes(
         resource_id=conversation.resource_id or None,
         thread_id=conversation.thread_id,
     )
+
+
+async def clear_notes(store: MemoryStore, conversation: Conversation, scope: Scope) -> None:
+    """Leave no notes."""
+    thread = conversation.thread_id if scope == "thread" else None
+    resource = conversation.resource_id or None
+    await store.change_working_memory(change=lambda _: None, resource_id=resource, thread_id=thread)
 
 
 def _input_schema(argument: Mapping[str, Any]) -> dict[str, Any]:
