@@ -119,6 +119,29 @@ def test_retries_failures_and_unfinished_runs_are_told_as_such(tmp_path: Path) -
     assert "the process ended before the run did" in procession("show", path).stdout
 
 
+def test_a_call_that_waits_is_told_as_such_and_what_follows_is_shown_below(tmp_path: Path) -> None:
+    @tool(require_approval=True)
+    def wipe(what: str) -> str:
+        """Wipe it."""
+        return f"wiped {what}"
+
+    agent = Agent(
+        id="desk",
+        model=ScriptedModel([answer(tool_calls=[tool_call("wipe", {"what": "it"})]), "done"]),
+        tools=[wipe],
+        record=Recorder(tmp_path),
+    )
+    asyncio.run(agent.generate("wipe it", run_id="run-1"))
+    assert "waits: somebody has to allow it" in procession("show", "run-1", tmp_path).stdout
+    asyncio.run(agent.approve_tool_call_generate("run-1"))
+    before, _, after = procession("show", "run-1", tmp_path).stdout.partition(
+        "and on, after it had waited"
+    )
+    assert 'tool wipe({"what":"it"})\n' in before
+    assert 'tool wipe({"what":"it"}) = "wiped it"\n' in after
+    assert after.rstrip().endswith("done")
+
+
 def test_raw_recordings_show_what_was_taken_out(tmp_path: Path) -> None:
     record(tmp_path, raw=True)
     shown = " ".join(procession("show", "run-1", tmp_path).stdout.split())

@@ -33,6 +33,11 @@ _STYLES = {
     "failed": "bold red",
 }
 _SAID = {"tripped": "BLOCKED", "retry": "RETRY", "failed": "FAILED", "tripwire": "blocked"}
+_WAITS = {
+    "approval": "somebody has to allow it",
+    "suspended": "the tool waits for data",
+    "client": "the client answers it",
+}
 _PIECES = {"-": ("[-", "-]", "red"), "+": ("{+", "+}", "green"), "=": ("", "", "")}
 
 
@@ -194,6 +199,8 @@ def _counted(event: RunEvent) -> str:
 def _details(kind: str, detail: dict[str, Any]) -> Iterator[str]:
     if "reason" in detail:
         yield f"because: {detail['reason']}"
+    if kind == "tool" and detail.get("kind") in _WAITS:
+        yield f"waits: {_WAITS[detail['kind']]}"
     if "set" in detail:
         yield f"set {', '.join(detail['set'])}"
     if kind == "policy":
