@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from procession import processor
+from procession import MessageList, processor
 from procession.hold import Literals, Unit
 from procession.processors import BatchPartsProcessor, RegexFilterProcessor, TokenLimiterProcessor
 from procession.testing import ScriptedModel, answer, tool_call
@@ -384,3 +384,18 @@ async def test_what_steps_in_a_loop_keep_leaves_as_well() -> None:
     made = flow().dountil(create_step(redactor()), lambda context: True).commit()
     text, _ = await streamed(TEXT, [3], made)
     assert text == REDACTED
+
+
+async def test_a_chunk_costs_the_same_however_many_messages_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Law 7: messages are neither counted nor copied for hooks that do not look at them."""
+
+    def never(self: MessageList) -> Any:
+        raise AssertionError("nobody has asked for messages")
+
+    monkeypatch.setattr(MessageList, "twin", never)
+    monkeypatch.setattr(MessageList, "ids", never)
+    made = side_by_side(plain("a"), plain("b"), choose="a")
+    run = await speaker(speaking("One. ", "Two."), made).stream(["x"] * 20)
+    assert await said(run) == "One. Two."

@@ -18,11 +18,12 @@ from .values import StepValue, chunks_in, forked
 from .words import Words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ..chunks import Chunk
     from ..engine.run_state import RunState
     from ..hook_args import ProcessOutputStreamArgs
+    from ..message_list import MessageList
     from .execution import Execution
     from .segment import Segment
     from .stages import Stage
@@ -41,7 +42,17 @@ class AtGate:
     them. Where steps run side by side, a chunk leaves when all of them have let its place pass.
     """
 
-    __slots__ = ("_args", "_at", "_gates", "_pace", "_position", "_run", "_segment", "watches")
+    __slots__ = (
+        "_args",
+        "_at",
+        "_gates",
+        "_known",
+        "_pace",
+        "_position",
+        "_run",
+        "_segment",
+        "watches",
+    )
 
     def __init__(
         self, segment: Segment, run: RunState, args: ProcessOutputStreamArgs[Any], position: int
@@ -53,6 +64,8 @@ class AtGate:
         self._gates: dict[Path, StepGate] = {}
         self._at = 0
         """How many places have come."""
+        self._known: Mapping[str, Any] | None = None
+        """The messages there were when one was copied, with the chunk that is on its way."""
         paced = any(isinstance(stage, Parallel) for stage in _all_stages(segment.stages))
         self._pace = Pace() if paced else None
         looks = any(watches_of(processor) for processor in segment.processors)
@@ -62,8 +75,7 @@ class AtGate:
 
     async def hook(self, args: ProcessOutputStreamArgs[Any]) -> Any:
         """In the place of a hook: what leaves of this chunk, and of those before."""
-        live, part = self._run.message_list, args.part
-        known = live.ids()
+        part, self._known = args.part, None
         value = self._value(args, part, self._at)
         value.at = self._at = self._at + text_size(part)
         try:
@@ -72,8 +84,8 @@ class AtGate:
             wire.passing = None  # of what one branch has let pass others have not said their word
             raise
         messages = outcome.known_list
-        if messages is not None:
-            live.follow(messages, known)
+        if messages is not None and self._known is not None:
+            self._run.message_list.follow(messages, self._known)
         chunks = self._in_step(self._chunks(outcome, part))
         return chunks[0] if len(chunks) == 1 else chunks or None
 
@@ -85,9 +97,16 @@ class AtGate:
             state=args.state,
             retry_count=args.retry_count,
         )
-        value = forked(_PHASE, value, lambda: self._run.message_list)
+        value = forked(_PHASE, value, self._list)
         value.low, value.at, value.exact = low, self._at, True
         return value
+
+    def _list(self) -> MessageList:
+        """The run's messages, which somebody is about to copy."""
+        live = self._run.message_list
+        if self._known is None:
+            self._known = live.ids()
+        return live
 
     async def _passed(
         self, value: StepValue, stages: Sequence[Stage], path: Path = ()
@@ -119,7 +138,7 @@ class AtGate:
 
     def fork(self, value: Any) -> StepValue:
         """The value with a chunk of its own, and its place in the stream."""
-        made = forked(_PHASE, value, lambda: self._run.message_list)
+        made = forked(_PHASE, value, self._list)
         if isinstance(value, StepValue):
             made.low, made.at, made.exact = value.low, value.at, value.exact
         return made
