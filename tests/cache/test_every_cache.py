@@ -84,7 +84,10 @@ async def test_values_are_the_callers_own(cache: ServerCache) -> None:
     assert await cache.list_from_to("list", 0) == [{"list": [1]}]
 
 
-@pytest.mark.parametrize("value", [object(), {"a": {1, object()}}, {(1, 2): 3}], ids=str)
+NO_DATA = {"object": object(), "set": {"a": {1, object()}}, "keys": {(1, 2): 3}}
+
+
+@pytest.mark.parametrize("value", NO_DATA.values(), ids=NO_DATA)
 async def test_what_is_no_data_is_refused(cache: ServerCache, value: Any) -> None:
     """C-115: at once, and the old value stays."""
     await cache.set("key", "old")
