@@ -20,6 +20,9 @@ from procession.processors import (
     LanguageDetector,
     ModelPrice,
     ModerationProcessor,
+    PIIDetector,
+    PromptInjectionDetector,
+    SystemPromptScrubber,
 )
 from procession.testing import ScriptedModel, hook_args
 from tests.processors.classifying import badness
@@ -295,3 +298,39 @@ async def test_a_listener_that_raises_fails_nothing(caplog: pytest.LogCaptureFix
 @pytest.mark.parametrize("kind", [ProcessInputArgs, ProcessInputStepArgs])
 def test_a_hook_that_is_called_alone_may_listen(kind: Any) -> None:
     hook_args(kind).on_processor_call("key", print)
+
+
+GUARDS: dict[str, Any] = {
+    "pii": (PIIDetector, {"detection_types": ["name"], "strategy": "block"}),
+    "injection": (PromptInjectionDetector, {"strategy": "block"}),
+}
+
+
+@pytest.mark.parametrize("name", GUARDS)
+async def test_guards_that_ask_a_judge_have_a_budget_as_well(name: str) -> None:
+    """B-025: spent, it counts as a judge that fails."""
+    kind, options = GUARDS[name]
+    model = judge("{}")
+    guard = kind(
+        model=model, max_cost=JudgeBudget(max_tokens=1), error_strategy="strict", **options
+    )
+    agent = Agent(id="desk", model=ScriptedModel(["ok"]), input_processors=[guard])
+    said = [{"role": "user", "content": text} for text in ("One", "Two", "Three")]
+    result = await agent.generate(said)
+    assert result.status == "tripwire" and len(model.calls) == 1
+
+
+async def test_a_scrubber_has_a_budget_as_well() -> None:
+    model = judge("{}")
+    budget = JudgeBudget(max_tokens=1)
+    guard = SystemPromptScrubber(model=model, max_cost=budget, granularity="sentence")
+    seen = await judged_answer(guard, PIECES)
+    assert len(model.calls) == 1
+    assert {event.error for event in seen.events} >= {"BudgetSpent"}
+
+
+@pytest.mark.parametrize("guard", [PIIDetector, PromptInjectionDetector])
+def test_a_budget_without_a_judge_is_told(guard: Any) -> None:
+    """B-014: nobody would ever spend it."""
+    with pytest.raises(OptionError, match="max_cost is for a judge"):
+        guard(model=False, max_cost=JudgeBudget(max_tokens=1))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from msgspec.structs import replace
 
 from ...detection import METHODS, LocalDetector, redacted
+from ...errors import OptionError
 from ...hold import Unit
 from ..judging.judge import Judge
 from ..option_checks import callback, flag, number, one_of, whole
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ...policy import Policy
     from ...processor import ProcessorViolation, ProcessOutputStreamArgs
     from ..in_turn import Work
+    from ..judging.budget import JudgeBudget
     from .let_through import Passed
     from .message_leaves import Leaf
     from .regions import Region
@@ -68,7 +70,7 @@ class PIIDetector(TypedGuard[Finding]):
     - `on_detection`: called with a `PIIDetectionEvent`, plain or async (B-127).
     - `tool_results`: look, locally, at what tools give, raise and write in the running request.
     - `regions`: the countries whose national phone numbers are looked for, as two-letter codes.
-    - `error_strategy`, `instructions`, `last_message_only`, `provider_options`,
+    - `error_strategy`, `instructions`, `last_message_only`, `max_cost`, `provider_options`,
       `structured_output_options`: as for all judges (B-020 to B-025).
 
     Needs the extra `guards`. Raises `OptionError`, a `ValueError`, for an option that is none.
@@ -94,6 +96,7 @@ class PIIDetector(TypedGuard[Finding]):
         error_strategy: Literal["warn", "strict"] = "warn",
         instructions: str | None = None,
         last_message_only: bool = False,
+        max_cost: float | JudgeBudget | None = None,
         tool_results: bool = False,
         provider_options: Mapping[str, Any] | None = None,
         structured_output_options: Mapping[str, Any] | None = None,
@@ -121,6 +124,8 @@ class PIIDetector(TypedGuard[Finding]):
         self._trusts_model = model is not None and model is not False
         redacts = strategy == "redact"
         asked = self.detection_types if self._trusts_model else self._judged
+        if max_cost is not None and not asked:
+            raise OptionError(f"{_OWNER}: max_cost is for a judge, and no model is asked here")
         judge = Judge(
             _OWNER,
             task=text_of(instructions) or task_of(asked, redacts=redacts),
@@ -128,6 +133,7 @@ class PIIDetector(TypedGuard[Finding]):
             accepts=accepted(),
             model=None if model is False else model,
             error_strategy=error_strategy,
+            max_cost=max_cost,
             provider_options=provider_options,
             structured_output_options=structured_output_options,
         )

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ...model import ModelSpec
     from ...policy import Policy
     from ...processor import ProcessorViolation
+    from ..judging.budget import JudgeBudget
 
 __all__ = ["PromptInjectionDetector"]
 
@@ -64,7 +65,7 @@ class PromptInjectionDetector(BuiltIn):
     - `include_scores`: whether the reason gives all scores.
     - `on_detection`: called with a `PromptInjectionEvent` for each text that was looked at, plain
       or async (B-153).
-    - `error_strategy`, `instructions`, `last_message_only`, `provider_options`,
+    - `error_strategy`, `instructions`, `last_message_only`, `max_cost`, `provider_options`,
       `structured_output_options`: as for all judges (B-020 to B-025).
 
     As an input processor it sees all messages of the request, of whatever role, what tools gave in
@@ -87,6 +88,7 @@ class PromptInjectionDetector(BuiltIn):
         error_strategy: Literal["warn", "strict"] = "warn",
         instructions: str | None = None,
         last_message_only: bool = False,
+        max_cost: float | JudgeBudget | None = None,
         provider_options: Mapping[str, Any] | None = None,
         structured_output_options: Mapping[str, Any] | None = None,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
@@ -100,6 +102,8 @@ class PromptInjectionDetector(BuiltIn):
         self.on_detection = callback(_OWNER, "on_detection", on_detection)
         self.last_message_only = flag(_OWNER, "last_message_only", last_message_only)
         rewrites = strategy == "rewrite"
+        if max_cost is not None and model is False:
+            raise OptionError(f"{_OWNER}: max_cost is for a judge, and no model is asked here")
         judge = Judge(
             _OWNER,
             task=text_or_none(_OWNER, "instructions", instructions)
@@ -108,6 +112,7 @@ class PromptInjectionDetector(BuiltIn):
             accepts=accepted(rewrites=rewrites),
             model=None if model is False else model,
             error_strategy=error_strategy,
+            max_cost=max_cost,
             provider_options=provider_options,
             structured_output_options=structured_output_options,
         )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ...policy import Policy
     from ...processor import ProcessorViolation
     from ..in_turn import Work
+    from ..judging.budget import JudgeBudget
     from .let_through import Passed, Span
     from .message_leaves import Leaf
     from .regex_rules import CompiledRule
@@ -64,7 +65,8 @@ class SystemPromptScrubber(TypedGuard[Finding]):
       `"sentence"`, a `"part"`, a `"step"`, or at the `"end"` of a step all that was said in the
       run. Nothing leaves before it was judged. See `procession.hold.Unit`.
     - `include_detections`: whether the reason of a block says how many places there were.
-    - `error_strategy`, `instructions`, `last_message_only`, `structured_output_options`: as for
+    - `error_strategy`, `instructions`, `last_message_only`, `max_cost`,
+      `structured_output_options`: as for
       all judges (B-020 to B-025).
 
     The whole answer is judged once more when it is complete (B-193), unless it was one piece of
@@ -89,6 +91,7 @@ class SystemPromptScrubber(TypedGuard[Finding]):
         error_strategy: Literal["warn", "strict"] = "warn",
         instructions: str | None = None,
         last_message_only: bool = False,
+        max_cost: float | JudgeBudget | None = None,
         structured_output_options: Mapping[str, Any] | None = None,
         on_violation: Callable[[ProcessorViolation], object] | None = None,
         policy: Policy | None = None,
@@ -116,6 +119,7 @@ class SystemPromptScrubber(TypedGuard[Finding]):
             accepts=accepted(),
             model=model,
             error_strategy=error_strategy,
+            max_cost=max_cost,
             structured_output_options=structured_output_options,
         )
         patterns: list[Watch] = [rule.watch(_CARRYOVER) for rule in rules]
