@@ -153,6 +153,13 @@ def test_workflows_of_agents_are_registered_by_themselves() -> None:
     assert told == {"w": ("default", ()), "guards": ("processor", ("a",))}
 
 
+def test_a_workflow_in_a_list_is_a_processor_workflow_whatever_it_says_it_takes() -> None:
+    """W-154: by where it stands."""
+    made = create_workflow(id="bare").then(create_step(Noting())).commit()
+    (entry,) = App(agents=[agent("a", input_processors=[made])]).list_workflows()
+    assert (made.type, entry.type) == ("default", "processor")
+
+
 def test_workflows_have_keys_of_their_own() -> None:
     """W-151: by key or id; the same object found in a list as well is listed once (W-152)."""
     guards = flow("guards")

@@ -209,6 +209,10 @@ async def test_what_the_user_has_placed_himself_is_his() -> None:
     view = await pipeline_of(agent, memory=CALL)
     (row,) = [each for each in view.of("process_input") if each.processor_id == "message-history"]
     assert row.source == "list"
+    own = only("process_input", "own")
+    added = Fixed(Around(before_input=[own]))
+    view = await pipeline_of(Agent(id="a", model="m/x", input_processors=[own], extensions=[added]))
+    assert row_of(view, "own").source == "list"
 
 
 async def test_what_cannot_be_resolved_is_a_note() -> None:

@@ -6,9 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from rich.console import Console
+
+from procession import Agent
+from procession.cli.pipeline import Request, show_pipeline
+from procession.memory import Memory
+from procession.stores import SQLiteStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,6 +180,21 @@ def test_a_conversation_is_looked_up(run: Callable[..., Done], tmp_path: Path) -
     assert (tmp_path / "shop.db").exists()
     done = run("pipeline", "shop:support", "--thread", "t1")
     assert "memory *" in done.out and "! Memory: InputError:" in done.out
+
+
+def test_what_a_look_has_opened_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = SQLiteStore(tmp_path / "a.db")
+    agent = Agent(id="a", model="mock/x", memory=Memory(storage=store))
+    monkeypatch.setattr("procession.cli.pipeline.load_target", lambda target: agent)
+    request = Request("t1", "ada")
+    show_pipeline("shop:a", agent=None, request=request, as_json=False, console=Console())
+    for thread in threading.enumerate():
+        if "procession" in thread.name:
+            thread.join(30)
+    assert not [thread for thread in threading.enumerate() if "procession" in thread.name]
+    assert (tmp_path / "a.db").exists() and "message-history" in capsys.readouterr().out
 
 
 def test_json_is_all_that_is_printed(run: Callable[..., Done]) -> None:
