@@ -233,6 +233,8 @@ async def test_levels_of_content() -> None:
     span = next(s for s in kept.spans if s.entity_id == guard.id)
     assert MAIL in json.dumps(span.input)
     assert MAIL not in json.dumps(span.output)
+    (root,) = kept.of_type("agent_run")
+    assert root.output == {"text": "Hm."}
 
 
 async def test_verdicts_show_no_words_where_there_is_no_content() -> None:

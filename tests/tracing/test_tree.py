@@ -383,9 +383,10 @@ async def test_off_or_not_sampled() -> None:
         child.update(attributes={})
         child.error(ValueError())
     assert child is span
-    helper = Agent(id="helper", model=model, observer=agent.observer)
+    helper = Agent(id="helper", model=model, observer=Tracing([kept]))
     inner = await helper.generate("Go", tracing_context=seen[-1])
     assert inner.trace_id is None
+    assert not kept.spans
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])

@@ -65,7 +65,7 @@ def fill_run(told: Any, run: Any) -> None:
         span.attributes["tripwire_abort"] = told.verdict(run.tripwire)
     if run.error is not None:
         span.error_info = error_info(run.error)
-    if told.content == "processed":
+    if told.content != "none":
         _show(told, run)
 
 
@@ -78,7 +78,8 @@ def _tokens(usage: Any) -> dict[str, Any] | None:
 def _show(told: Any, run: Any) -> None:
     kept = kept_of(run) if run.ended else []
     if not kept:
-        _hide_below(told)
+        if told.content == "processed":
+            _hide_below(told)
         return
     span: LiveSpan = told.root
     span.input = input_of(run, kept)
@@ -94,7 +95,8 @@ def _show(told: Any, run: Any) -> None:
     for call_id, tool_span in told.tool_spans.items():
         invocation = calls.get(call_id)
         if invocation is not None:
-            tool_span.input = plain(invocation.args)
+            if told.content == "processed":
+                tool_span.input = plain(invocation.args)
             tool_span.output = _result(told.shown.get(call_id), invocation)
 
 
