@@ -17,6 +17,9 @@ agent = Agent(id="a", model=ScriptedModel(["Hi."]))
     [
         ({"temperature": 1}, "it is a setting of the model: model_settings={'temperature': 1}"),
         ({"headers": {"x": "secret"}}, "model_settings={'headers': …}"),
+        ({"thread": "t"}, 'named with memory={"thread": …, "resource": …}'),
+        ({"resource_id": "r"}, 'named with memory={"thread": …, "resource": …}'),
+        ({"threadId": "t"}, 'named with memory={"thread": …, "resource": …}'),
         ({"maxsteps": 3}, "did you mean 'max_steps'?"),
     ],
 )

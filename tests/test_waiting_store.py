@@ -11,7 +11,7 @@ import pytest
 
 import tests.test_approval as approval
 from procession import Agent, InputError, ToolContext, WaitingCalls, processor, tool
-from procession.errors import ProcessionError
+from procession.errors import ConfigurationError, ProcessionError
 from procession.request_context import MASTRA_AUTH_TOKEN_KEY
 from procession.stores import InMemoryStore
 from procession.testing import ScriptedModel, answer, tool_call
@@ -368,3 +368,17 @@ async def test_a_process_without_the_tool_uses_no_decision_up() -> None:
     second = payer(ScriptedModel(["Done."]), waiting_calls=room(store))
     assert (await second.approve_tool_call_generate(waiting.run_id)).status == "success"
     assert PAID == [5]
+
+
+@pytest.mark.parametrize(
+    ("store", "told"),
+    [
+        (InMemoryStore().get_store("workflows"), "must be a whole store.* Snapshots has no"),
+        ("app.db", "must be a whole store"),
+        (InMemoryStore, r"not the class InMemoryStore: write store=InMemoryStore"),
+    ],
+    ids=["domain", "path", "class"],
+)
+def test_what_is_no_store_is_told_when_the_room_is_made_g_f5(store: Any, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        WaitingCalls(store=store)

@@ -289,6 +289,8 @@ def _checked_agent(agent: Any) -> Agent:
 
 
 def _kind_of(name: str, value: Any, kind: type[Any]) -> Any:
+    if isinstance(value, type):  # which has the methods as well
+        raise OptionError(f"App: {name} is the class {value.__name__}: make one of it")
     if value is not None and not isinstance(value, kind):
         raise OptionError(f"App: {name} must be a {kind.__name__}, not {type(value).__name__}")
     return value

@@ -165,6 +165,9 @@ class ContinueOptions(TypedDict, total=False):
 CALLBACKS = ("on_step_finish", "on_finish", "on_chunk", "on_error", "on_abort")
 
 
+_CONVERSATION = ("thread", "resource", "threadid", "resourceid")
+
+
 def check_options(options: Mapping[str, Any], *, known: type[Any] = CallOptions) -> None:
     """Refuse options that do not exist, with the nearest that does, and those of a wrong kind."""
     for name, value in options.items():
@@ -176,6 +179,8 @@ def check_options(options: Mapping[str, Any], *, known: type[Any] = CallOptions)
             if name in ModelSettings.__annotations__:
                 shown = value if isinstance(value, int | float) else "…"
                 hint = f"; it is a setting of the model: model_settings={{{name!r}: {shown}}}"
+            elif name.lower().replace("_", "") in _CONVERSATION:
+                hint = '; a conversation is named with memory={"thread": …, "resource": …}'
             raise ConfigurationError(f"unknown option {name!r}{hint}")
         check_option(name, value)
 

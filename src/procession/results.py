@@ -44,8 +44,10 @@ class StepResult(Record, kw_only=True, repr_omit_defaults=True):
     """One step, or one rejected attempt at it (R-546).
 
     `finish_reason` is `retry` for a rejected attempt (R-179); `tripwire` is set when a processor
-    rejected or blocked it. `tool_calls`, `tool_results`, `reasoning`, `sources` and `files` are
-    chunks; `content` is the step's parts in the order they came, as stored.
+    rejected or blocked it. `from_cache` tells that the answer was a kept one and no provider was
+    asked: `usage` is what it took when it was made (C-078). `tool_calls`, `tool_results`,
+    `reasoning`, `sources` and `files` are chunks; `content` is the step's parts in the order they
+    came, as stored.
     """
 
     step_number: int = 0
@@ -64,6 +66,7 @@ class StepResult(Record, kw_only=True, repr_omit_defaults=True):
     response: ResponseInfo = field(default_factory=ResponseInfo)
     provider_metadata: dict[str, Any] | None = None
     tripwire: Tripwire | None = None
+    from_cache: bool = False
 
     @property
     def reasoning_text(self) -> str | None:
@@ -75,6 +78,8 @@ class StepResult(Record, kw_only=True, repr_omit_defaults=True):
         out = super().to_json()
         if self.reasoning:
             out["reasoningText"] = self.reasoning_text
+        if not self.from_cache:
+            del out["fromCache"]  # which few steps are, and only those say so
         return out
 
     @property

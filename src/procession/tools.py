@@ -76,8 +76,10 @@ class ToolContext(Struct, kw_only=True):
     """What a tool is told besides its arguments (R-533).
 
     `abort_signal` fires when the caller stops the run; sync tools look at `abort_signal.aborted`.
-    `messages` are the messages at the time of the call. `resumed` says whether the call has been
-    suspended before and goes on now, with `resume_data`.
+    `messages` are the messages at the time of the call. `shown_args` are the arguments as everybody
+    else is shown them and as they are stored: where a guard has redacted them, without what it took
+    out, which the arguments themselves still have. Write these down, not those. `resumed` says
+    whether the call has been suspended before and goes on now, with `resume_data`.
     """
 
     tool_call_id: str
@@ -86,6 +88,7 @@ class ToolContext(Struct, kw_only=True):
     writer: ToolWriter
     abort_signal: AbortSignal | None = None
     messages: list[Message] = []
+    shown_args: Any = None
     thread_id: str | None = None
     resource_id: str | None = None
     resumed: bool = False

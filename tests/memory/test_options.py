@@ -19,6 +19,8 @@ from procession.errors import OwnerError
 from procession.memory import Memory, MemoryInputFilter, MessageHistory, memory_context
 from procession.stores import InMemoryStore
 from procession.testing import ScriptedModel
+from procession.testing.embedding import HashingEmbedder
+from procession.vectors import InMemoryVectors
 from tests.memory.kit import CALL, remembering, rows, said
 
 
@@ -168,6 +170,42 @@ async def test_what_a_call_gives_is_checked(memory: Any, named: str) -> None:
     agent, _ = remembering(ScriptedModel(["a"]))
     with pytest.raises(ConfigurationError, match=named):
         await agent.generate("q", memory=memory)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"store": InMemoryStore()}, "no option 'store'; did you mean 'storage'"),
+        ({"vectors": None}, "did you mean 'vector'"),
+        ({"embeder": None}, "did you mean 'embedder'"),
+        ({"xyz": 1}, "embedder, generate_title.*storage, vector, working_memory"),
+        ({"storage": InMemoryStore}, r"storage=InMemoryStore\(…\)"),
+        ({"vector": InMemoryVectors}, "vector is the class InMemoryVectors"),
+        ({"embedder": HashingEmbedder}, "embedder is the class HashingEmbedder"),
+    ],
+)
+def test_a_slip_in_what_a_memory_is_made_with_is_explained(given: Any, told: str) -> None:
+    """M-026: by the name, and with what was meant."""
+    with pytest.raises(ConfigurationError, match=told):
+        Memory(**given)
+
+
+async def test_an_agent_without_memory_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    """M-003: a conversation that is named is not forgotten in silence."""
+    forgetful = Agent(id="forgetful", model=ScriptedModel(["x"] * 3))
+    for _ in range(2):
+        await forgetful.generate("Hi", memory=CALL)
+    [record] = caplog.records
+    assert "agent 'forgetful' was called with memory=…, but has no memory" in record.getMessage()
+    caplog.clear()
+    by_hand = [MessageHistory(storage=InMemoryStore())]
+    for agent, call in (
+        (Agent(id="scoped", model=ScriptedModel(["x"])), {"resource": "u1"}),
+        (Agent(id="by-hand", model=ScriptedModel(["x"]), input_processors=by_hand), CALL),
+        (Agent(id="decided", model=ScriptedModel(["x"]), memory=lambda scope: None), CALL),
+    ):
+        await agent.generate("Hi", memory=call)
+    assert caplog.records == []
 
 
 async def test_no_storage_is_told_at_first_use() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from procession import AbortController, Agent, ProcessionError, StoreError, tool
+from procession import AbortController, Agent, ProcessionError, StoreError, processor, tool
 from procession.memory import Memory, MessageHistory
 from procession.stores import InMemoryStore
 from tests.laws.kit import Hook, PlayedModel, call, echo, end
@@ -295,3 +295,23 @@ async def test_a_processor_built_by_hand_saves_as_well() -> None:
     for question in ("1", "2", "3"):
         await agent.generate(question, request_context=context)
     assert len(await rows(Memory(storage=store))) == 6
+
+
+@pytest.mark.parametrize("left", ["no parts", "no text"])
+async def test_an_answer_of_which_a_processor_has_left_nothing_is_not_stored_m_084(
+    left: str,
+) -> None:
+    def empty(args: Any) -> None:
+        for message in args.messages:
+            if message.role == "assistant":
+                if left == "no parts":
+                    message.content.parts = []
+                for part in message.content.parts:
+                    part.text = ""
+
+    guard = processor(process_output_result=empty)
+    agent, memory = remembering(
+        PlayedModel([[*block("a secret"), end()]]), output_processors=[guard]
+    )
+    await agent.generate("go", memory=CALL)
+    assert await shown(memory) == [USER]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from procession import OptionError, processor
+from procession import ConfigurationError, OptionError, processor
 from procession.memory import Memory, SemanticRecall
 from procession.stores import InMemoryStore
 from procession.testing import ScriptedModel
@@ -143,6 +143,16 @@ async def test_m_147_a_failure_is_logged_and_the_run_goes_on(
     assert "secret" not in caplog.text and "cat" not in caplog.text
 
 
+async def test_m_147_an_embedder_without_its_key_is_no_failed_search() -> None:
+    """It would fail each time: that is told, as an id that does not exist is (M-022)."""
+    for embedder in ("openai/text-embedding-3-small", "nowhere/at-all"):
+        model = ScriptedModel(["ok"])
+        agent, _ = remembering(model, recalling(embedder=embedder))
+        with pytest.raises(ConfigurationError, match=r"OPENAI_API_KEY|nowhere/at-all"):
+            await agent.generate(ASK, memory=where())
+        assert model.calls == []
+
+
 async def test_m_147_without_a_text_nothing_is_looked_up() -> None:
     embedder = HashingEmbedder()
     memory = recalling(embedder=embedder)
@@ -237,11 +247,25 @@ async def test_m_141_the_order_is_the_same_whatever_the_scores() -> None:
 async def test_m_181_a_search_by_hand() -> None:
     memory = recalling()
     await told(memory, ("t1", FACT), ("t2", "Rain"))
-    found = await memory.search(ASK, resource_id="u1")
-    assert [message.text for message in found] == [FACT]
+    [found] = await memory.search(ASK, resource_id="u1")
+    assert (found.message.text, found.before, found.after) == (FACT, [], [])
+    assert 0 < found.score <= 1
     assert await memory.search(ASK, resource_id="u2") == []
     near = await memory.search("Rain", resource_id="u1", thread_id="t1")
-    assert {message.thread_id for message in near} <= {"t1"}
+    assert {hit.message.thread_id for hit in near} <= {"t1"}
+
+
+async def test_m_181_hits_are_told_from_their_neighbours_the_nearest_first() -> None:
+    memory = recalling(top_k=1)
+    await told(memory, ("t1", "Snow"), ("t1", FACT), ("t2", "Snow"), ("t1", ASK), ("t1", "Rain"))
+    options: Any = {"top_k": 2, "message_range": {"before": 2, "after": 1}}
+    first, second = await memory.search(ASK, resource_id="u1", options=options)
+    assert (first.message.text, second.message.text) == (ASK, FACT)
+    assert first.score > second.score
+    assert [message.text for message in first.before] == [FACT, "answer 1"]
+    assert [message.text for message in first.after] == ["answer 3"]
+    assert [message.text for message in second.before] == ["Snow", "answer 0"]
+    assert [message.text for message in second.after] == ["answer 1"]
 
 
 async def test_m_181_a_page_with_what_is_near_a_text() -> None:

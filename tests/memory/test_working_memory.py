@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from procession import InputError, OptionError, processor
 from procession.memory import Memory, WorkingMemory
 from procession.memory.notes import ObjectNotes
+from procession.processors import PIIDetector
 from procession.stores import InMemoryStore
 from procession.testing import ScriptedModel, answer, tool_call
 from tests.memory.kit import remembering, rows
@@ -253,3 +254,35 @@ async def test_m_102_notes_of_an_earlier_step_stay_when_the_run_is_blocked() -> 
     result = await agent.generate("I like tea", memory=where())
     assert result.status == "tripwire" and await rows(memory) == []
     assert await memory.get_working_memory(resource_id="u1") == "likes tea"
+
+
+@pytest.mark.parametrize("written", ["mail bo@example.com", {"mail": "bo@example.com"}])
+async def test_notes_hold_what_a_guard_has_left_of_the_call(written: Any) -> None:
+    """The tool runs with what the model wrote; what is kept is what everybody is shown (M-083)."""
+    schema = {} if isinstance(written, str) else {"schema": {"type": "object"}}
+    guard = PIIDetector(redaction_method="placeholder")
+    model = ScriptedModel([writes(written), "Noted."])
+    agent, memory = remembering(model, memory_with(**schema), output_processors=[guard])
+    await agent.generate("note my mail", memory=where())
+    notes = await memory.get_working_memory(resource_id="u1")
+    assert notes is not None and "mail" in notes and "bo@example.com" not in notes
+
+
+async def test_m_123_keys_that_a_model_does_not_know_are_kept_unless_it_forbids_them() -> None:
+    class Open(BaseModel):
+        name: str
+
+    class Closed(Open):
+        model_config = ConfigDict(extra="forbid")
+
+    memory = memory_with(schema=Open)
+    kept = await memory.update_working_memory({"town": "Nice"}, resource_id="u1")
+    assert json.loads(kept or "") == {"town": "Nice"}
+    memory = memory_with(schema=Closed)
+    with pytest.raises(InputError, match="does not fit its schema"):
+        await memory.update_working_memory({"town": "Nice"}, resource_id="u1")
+    model = ScriptedModel([writes({"town": "Nice"}), "Noted."])
+    agent, _ = remembering(model, memory)
+    result = await agent.generate("I live in Nice", memory=where())
+    assert result.tool_results[0].payload.result["error"] is True
+    assert await memory.get_working_memory(resource_id="u1") is None

@@ -8,10 +8,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
 
 from ..errors import InputError, TripWire
 from ..extension import Opening
 from ..ids import new_id
+from ..logs import log_fields
 from ..message_list import MessageList
 from ..options import (
     CALLBACKS,
@@ -102,6 +104,7 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
         extensions = await extensions_of(agent, RequestScope(run.request_context))
         run.extensions = (*extensions, *recordings)
         await _set_up(agent, run, options)
+        _check_memory(agent, run, options.get("memory"))
         await _fill(agent, run, given, options)
         if run.abort_signal is not None:
             _listen_to_signal(run, run.abort_signal)
@@ -260,6 +263,27 @@ async def _set_up(
         watching = [link for link in run.pipeline.process_output_stream if link.sought()[0]]
         if watching:
             _tell_raw(", ".join(link.processor_id for link in watching))
+
+
+def _check_memory(agent: Agent, run: RunState, asked: Mapping[str, Any] | None) -> None:
+    """Say once that a conversation was named to an agent that remembers none (M-003).
+
+    A processor with a `storage` may be one of memory's, built by hand (M-045).
+    """
+    if not asked or not asked.get("thread") or agent.memory is not None or agent in _told:
+        return
+    if any(hasattr(link.processor, "storage") for link in run.pipeline.process_input):
+        return
+    _told.add(agent)
+    _log.warning(
+        "agent %r was called with memory=…, but has no memory: nothing is loaded or kept. Give it "
+        "one: Agent(…, memory=Memory(storage=…))",
+        agent.id,
+        extra=log_fields(run=run),
+    )
+
+
+_told: WeakSet[Agent] = WeakSet()
 
 
 @lru_cache(maxsize=256)  # told once, not with every call

@@ -202,6 +202,7 @@ class Step:
             request=self.request_info,
             response=self.response(),
             provider_metadata=answer.provider_metadata,
+            from_cache=self.from_cache,
         )
 
     def _content(self, run: RunState) -> list[Any]:
@@ -222,6 +223,7 @@ class Step:
             response=self.response(),
             provider_metadata=self.answer.provider_metadata,
             tripwire=tripwire_of(wire) if wire else None,
+            from_cache=self.from_cache,
         )
 
     def response(self) -> ResponseInfo:

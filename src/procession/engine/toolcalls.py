@@ -245,6 +245,7 @@ class ToolRunner:
             writer=CallWriter(run.outbox, call.id, call.name),
             abort_signal=self._stop.signal,
             messages=run.message_list.messages(),
+            shown_args=own(call.part.tool_invocation.args),
             thread_id=run.message_list.thread_id,
             resource_id=run.message_list.resource_id,
             resumed=decision is not None and decision.for_data,

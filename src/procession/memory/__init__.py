@@ -13,13 +13,14 @@ from .options import (
     TitleOptions,
     WorkingMemoryOptions,
 )
-from .recall import SemanticRecall
+from .recall import Found, SemanticRecall
 from .threads import Recalled
 from .working import WorkingMemory, working_memory_tool
 
 __all__ = [
     "BoundedHistory",
     "Conversation",
+    "Found",
     "HistoryBudget",
     "Memory",
     "MemoryInputFilter",

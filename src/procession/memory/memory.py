@@ -22,7 +22,7 @@ from .input_filter import MemoryInputFilter
 from .meanings import forget_meanings
 from .notes import note_form
 from .options import OptionsDict, WorkingMemoryOptions, merged_options, read_options
-from .recall import SemanticRecall
+from .recall import Found, SemanticRecall
 from .threads import RecallDict, Threads, memory_store
 from .titles import EmittedTitles, ThreadTitles
 from .working import (
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ..embedder import EmbedderSpec
     from ..extension import Opening
     from ..host import Host
-    from ..messages import Message
     from ..store import Include, MemoryStore
     from ..vector_store import VectorStore
     from .options import MemoryOptions, RecallOptions, Scope, SemanticRecallDict, TitleOptions
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Memory"]
 
 _NAME = "Memory"
+_OWN_OPTIONS = ("storage", "vector", "embedder", "options")
 
 
 class Memory(Threads):
@@ -85,7 +85,10 @@ class Memory(Threads):
         **keywords: Unpack[OptionsDict],
     ) -> None:
         super().__init__(storage)
-        check_keywords(_NAME, keywords, OptionsDict.__annotations__)
+        check_keywords(_NAME, keywords, (*_OWN_OPTIONS, *OptionsDict.__annotations__))
+        for name, value in (("vector", vector), ("embedder", embedder)):
+            if isinstance(value, type):
+                raise OptionError(f"{_NAME}: {name} is the class {value.__name__}: make one of it")
         self.vector = vector or None
         self.embedder = embedder
         self._given = merged_options(_NAME, merged_options(_NAME, {}, options), keywords)
@@ -268,18 +271,21 @@ class Memory(Threads):
         resource_id: str,
         thread_id: str | None = None,
         options: SemanticRecallDict | None = None,
-    ) -> list[Message]:
-        """Stored messages that mean something like `text`, with neighbours, in order of time.
+    ) -> list[Found]:
+        """Stored messages that mean something like `text`, the nearest first, with neighbours.
 
-        Of one thread if `thread_id` is given, else of all threads of the resource; `options` are
-        laid over `semantic_recall`. Raises `OptionError` without a vector store and an embedder.
+        Of one thread if `thread_id` is given, else of all threads of the resource. `options` are
+        those of `semantic_recall`, such as `{"top_k": 10, "message_range": 0}`, laid over the
+        memory's own; `scope` follows from `thread_id`. Raises `OptionError` without a vector store
+        and an embedder.
         """
         asked = merged_options(_NAME, self._given, {"semantic_recall": options or True})
         found = self._checked(asked).semantic_recall
         assert found is not None
         scope: Scope = "resource" if thread_id is None else "thread"
         place = Conversation(thread_id=thread_id or "", resource_id=resource_id)
-        return await self._recall(replace(found, scope=scope), read_only=True).find(text, place)
+        recall = self._recall(replace(found, scope=scope), read_only=True)
+        return await recall.found(text, place)
 
     async def recall(
         self,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ..errors import OptionError
+from msgspec import Struct
+
+from ..errors import ConfigurationError, OptionError
 from ..host import hand_over
 from ..keywords import TakesOptions
+from ..messages import Message
 from ..processor import Processor
 from ..records import format_time
 from .conversation import memory_context
@@ -26,19 +29,30 @@ if TYPE_CHECKING:
     from ..ending import RunEnded
     from ..host import Host
     from ..message_list import MessageList
-    from ..messages import Message
     from ..processor import ProcessInputArgs
     from ..store import Include, MemoryStore, Store
     from ..vector_store import VectorHit, VectorStore
     from .conversation import Conversation
     from .options import Scope
 
-__all__ = ["SemanticRecall"]
+__all__ = ["Found", "SemanticRecall"]
 
 _NAME = "SemanticRecall"
 _log = logging.getLogger("procession.memory")
 
 TAG = "semantic-recall"
+
+
+class Found(Struct, kw_only=True):
+    """A message that means something like what was looked for.
+
+    `score` is from 0 to 1, `before` and `after` are its neighbours in its thread.
+    """
+
+    message: Message
+    score: float
+    before: list[Message]
+    after: list[Message]
 
 
 class SemanticRecall(StoresSomething, TakesOptions, Processor[Any]):
@@ -52,7 +66,8 @@ class SemanticRecall(StoresSomething, TakesOptions, Processor[Any]):
     Hits of the present thread become messages of the conversation; hits of other threads are told
     in one system message, with dates and speakers (M-141). When the run has ended, what is new in
     it is embedded and written, unless `read_only` (M-144). A search or an embedding that fails is
-    logged, and the run goes on (M-147).
+    logged, and the run goes on (M-147); an embedder that cannot work as it is set up, without a key
+    or a package, fails the run with a `ConfigurationError`.
 
     `Memory` adds it by itself. Raises `OptionError` for options that cannot be used, and without
     `vector` and `embedder` (M-022).
@@ -120,6 +135,8 @@ class SemanticRecall(StoresSomething, TakesOptions, Processor[Any]):
             return
         try:
             found = await self.find(asked, conversation)
+        except ConfigurationError:
+            raise  # it would fail each time: no key, a package that is missing
         except Exception as error:
             # The kind alone: the words may hold what users have said.
             _log.warning("semantic recall: the search failed: %s", type(error).__name__)
@@ -128,7 +145,35 @@ class SemanticRecall(StoresSomething, TakesOptions, Processor[Any]):
 
     async def find(self, text: str, conversation: Conversation) -> list[Message]:
         """Stored messages near `text`, with their neighbours, in order of time."""
-        hits = await self._meanings.search(text, self._options, conversation)
+        return await self._messages(await self._search(text, conversation), conversation)
+
+    async def found(self, text: str, conversation: Conversation) -> list[Found]:
+        """The same, hit by hit, the nearest first; a hit whose message is gone is none."""
+        hits = await self._search(text, conversation)
+        threads: dict[str | None, list[Message]] = {}
+        for message in await self._messages(hits, conversation):
+            threads.setdefault(message.thread_id, []).append(message)
+        # Within its thread, all neighbours of a hit are there: none is missing between them.
+        places = {m.id: (own, n) for own in threads.values() for n, m in enumerate(own)}
+        before, after = self._options.before, self._options.after
+        return [
+            Found(
+                message=own[n],
+                score=hit.score,
+                before=own[max(n - before, 0) : n],
+                after=own[n + 1 : n + 1 + after],
+            )
+            for hit in hits
+            if hit.id in places
+            for own, n in [places[hit.id]]
+        ]
+
+    async def _search(self, text: str, conversation: Conversation) -> list[VectorHit]:
+        return await self._meanings.search(text, self._options, conversation)
+
+    async def _messages(
+        self, hits: Sequence[VectorHit], conversation: Conversation
+    ) -> list[Message]:
         if not hits:
             return []
         page = await memory_store(self.storage).list_messages(
@@ -141,7 +186,7 @@ class SemanticRecall(StoresSomething, TakesOptions, Processor[Any]):
 
     async def places(self, text: str, conversation: Conversation) -> list[Include]:
         """Where messages near `text` are, and how many neighbours come with each."""
-        return self._around(await self._meanings.search(text, self._options, conversation))
+        return self._around(await self._search(text, conversation))
 
     def _around(self, hits: Sequence[VectorHit]) -> list[Include]:
         return [

@@ -23,20 +23,26 @@ _FRAME = frozenset({"step-start"})
 def record_of(message: Message) -> Message | None:
     """The message as it is stored; `None` for one that is not. The message itself stays as it is.
 
-    Left out are tool calls that broke off, what belongs to working memory, and messages of which
-    nothing remains.
+    Left out are tool calls that broke off, what belongs to working memory, and answers without any
+    content, of which nothing remains or in which nothing ever was.
     """
     parts = message.content.parts
-    if message.role != "assistant" or not any(map(_changes, parts)):
+    if message.role != "assistant":
         return message
+    if not any(map(_changes, parts)):
+        return message if any(map(_says_something, parts)) else None
     made = isolated(message)
     kept = [part for part in map(_kept, made.content.parts) if part is not None]
-    if not any(part.type not in _FRAME for part in kept):
+    if not any(map(_says_something, kept)):
         return None
     made.content.parts = kept
     if made.content.content:
         made.content.content = _without_notes(made.content.content)
     return made
+
+
+def _says_something(part: Part) -> bool:
+    return part.type not in _FRAME and (not isinstance(part, TextPart) or bool(part.text))
 
 
 def _changes(part: Part) -> bool:

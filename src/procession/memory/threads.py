@@ -75,6 +75,11 @@ def memory_store(storage: Any) -> MemoryStore:
             "Memory(storage=SQLiteStore('chats.db')), or Memory(storage=InMemoryStore()) to try "
             "it; or register its agent on an app that has one: App(agents=…, store=…)"
         )
+    if isinstance(storage, type):
+        raise ConfigurationError(
+            f"storage must be a Store, not the class {storage.__name__}: write "
+            f"storage={storage.__name__}(…)"
+        )
     get_store = getattr(storage, "get_store", None)
     found = storage if get_store is None else get_store("memory")
     if not callable(getattr(found, "save_turn", None)):
@@ -275,6 +280,9 @@ class Threads(StoresSomething):
         self, thread_id: str, signal: Any, resource_id: str | None = None
     ) -> Signal:
         """Put a signal into a thread while no run is under way: the next turn's prompt has it.
+
+        A run that is under way in the thread does not see it: tell that one by `run.send_signal`.
+        Among what such a run saves, the signal stands where its time puts it.
 
         `signal` is a `Signal`, or a mapping with `type` and `contents`. A missing thread is created
         if `resource_id` is given. Raises `InputError` for a transient signal, which no later turn

@@ -232,8 +232,13 @@ def working_memory_tool(storage: Store | MemoryStore | None, options: WorkingMem
         conversation = memory_context(context.request_context)
         if conversation is None:
             raise ToolError("there are no notes: this run belongs to no conversation")
+        # As guards have left them: what they took out is not to come back with the notes.
+        shown = arguments if context.shown_args is None else context.shown_args
+        if not isinstance(shown, dict) or "memory" not in shown:
+            raise ToolError("a guard has taken out what was to be noted")
+        given = cast("dict[str, Any]", shown)["memory"]
         try:
-            await change_notes(memory_store(storage), conversation, options, arguments["memory"])
+            await change_notes(memory_store(storage), conversation, options, given)
         except InputError as error:
             raise ToolError(str(error)) from None
         return {"success": True}

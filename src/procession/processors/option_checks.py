@@ -79,13 +79,16 @@ def whole(owner: str, option: str, value: Any, *, least: int = 0) -> int:
 def number(
     owner: str, option: str, value: Any, *, least: float = 0.0, most: float | None = None
 ) -> float:
-    """`value`, which must be a finite number between `least` and `most`, both included."""
+    """`value`, which must be a finite number between `least` and `most`, both included.
+
+    `least` may be `-inf`, for none.
+    """
     good = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
     if not good or value < least or (most is not None and value > most):
-        upper = "" if most is None else f" and at most {most:g}"
-        raise OptionError(
-            f"{owner}: {option} must be a number of at least {least:g}{upper}, not {_shown(value)}"
-        )
+        bounds = [f"at least {least:g}"] if isfinite(least) else []
+        bounds += [] if most is None else [f"at most {most:g}"]
+        of = f" of {' and '.join(bounds)}" if bounds else ""
+        raise OptionError(f"{owner}: {option} must be a number{of}, not {_shown(value)}")
     return float(value)
 
 

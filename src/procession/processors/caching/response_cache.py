@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import UNSET, UnsetType
 
 from ...engine.choices import copied
-from ...errors import InputError, OptionError
+from ...errors import InputError, KindError, OptionError
 from ...processor import ProcessLLMRequestResult
 from ...request_context import MASTRA_RESOURCE_ID_KEY, RequestContext
 from ..builtin import BuiltIn
@@ -32,6 +32,7 @@ _log = logging.getLogger("procession.processors")
 
 DEFAULT_RESPONSE_CACHE_TTL_SECONDS = 300
 _OWNER = "ResponseCache"
+_REQUIRED: Any = UNSET
 
 
 class CacheOfResponses(Protocol):
@@ -77,7 +78,7 @@ class ResponseCache(BuiltIn):
     def __init__(
         self,
         *,
-        cache: CacheOfResponses | None,
+        cache: CacheOfResponses | None = _REQUIRED,
         ttl: float | None = DEFAULT_RESPONSE_CACHE_TTL_SECONDS,
         scope: str | UnsetType | None = UNSET,
         key: Key | None = None,
@@ -87,6 +88,8 @@ class ResponseCache(BuiltIn):
         policy: Policy | None = None,
     ) -> None:
         super().__init__(policy=policy)
+        if cache is UNSET:
+            raise KindError(f"{_OWNER} needs the option 'cache'; cache=None keeps nothing")
         self.ttl = ttl if ttl is None else number(_OWNER, "ttl", ttl, least=float("-inf"))
         self.scope = scope if scope is UNSET else text_or_none(_OWNER, "scope", scope)
         self.key = checked_key(key)
