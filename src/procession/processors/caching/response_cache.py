@@ -32,7 +32,6 @@ _log = logging.getLogger("procession.processors")
 
 DEFAULT_RESPONSE_CACHE_TTL_SECONDS = 300
 _OWNER = "ResponseCache"
-_REQUIRED: Any = UNSET
 
 
 class CacheOfResponses(Protocol):
@@ -78,7 +77,7 @@ class ResponseCache(BuiltIn):
     def __init__(
         self,
         *,
-        cache: CacheOfResponses | None = _REQUIRED,
+        cache: CacheOfResponses | UnsetType | None = UNSET,
         ttl: float | None = DEFAULT_RESPONSE_CACHE_TTL_SECONDS,
         scope: str | UnsetType | None = UNSET,
         key: Key | None = None,
