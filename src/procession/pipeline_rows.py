@@ -123,9 +123,7 @@ class _Place(Struct, frozen=True, kw_only=True):
 class _Places:
     """Where each processor of a combined list comes from."""
 
-    def __init__(
-        self, lists: Sequence[list[Any]], arounds: Sequence[tuple[Added, Around]]
-    ) -> None:
+    def __init__(self, lists: Sequence[list[Any]], arounds: Sequence[tuple[Added, Around]]) -> None:
         self._own = {
             kind: {id(entry) for entry in entries}
             for kind, entries in zip(LISTS, lists, strict=True)

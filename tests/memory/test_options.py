@@ -177,7 +177,7 @@ async def test_what_a_call_gives_is_checked(memory: Any, named: str) -> None:
     [
         ({"store": InMemoryStore()}, "no option 'store'; did you mean 'storage'"),
         ({"vectors": None}, "did you mean 'vector'"),
-        ({"embeder": None}, "did you mean 'embedder'"),
+        ({"embedderr": None}, "did you mean 'embedder'"),
         ({"xyz": 1}, "embedder, generate_title.*storage, vector, working_memory"),
         ({"storage": InMemoryStore}, r"storage=InMemoryStore\(…\)"),
         ({"vector": InMemoryVectors}, "vector is the class InMemoryVectors"),

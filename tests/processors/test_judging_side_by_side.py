@@ -455,7 +455,7 @@ async def _outcome(
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     units=st.lists(st.sampled_from([*UNITS, "你好。", "x ", "\n"]), min_size=1, max_size=7),
     size=st.integers(1, 40),

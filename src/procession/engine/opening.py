@@ -91,7 +91,7 @@ async def open_run(agent: Agent, given: Any, options: Mapping[str, Any], *, stre
     run.streaming = streaming
     run.max_retries = agent.max_retries
     run.models = agent.models
-    run.observer = agent.listener
+    run.observer = cast("Any", agent.listener)  # as it was given, until `begin_reporting`
     run.options = options
     run.waiting_calls = agent.waiting_calls
     run.pipeline = NO_PROCESSORS
@@ -215,7 +215,8 @@ def _bring_context(run: RunState, given: Any) -> None:
 
 async def _take_over(agent: Agent, run: RunState) -> None:
     """A run that another process has begun: model, tools and the rest are those of the agent."""
-    run.max_retries, run.models, run.observer = agent.max_retries, agent.models, agent.listener
+    run.max_retries, run.models = agent.max_retries, agent.models
+    run.observer = cast("Any", agent.listener)  # as above
     run.waiting_calls = agent.waiting_calls
     _take_options(run, run.options)
     await _model_and_tools(agent, run)

@@ -83,6 +83,9 @@ class Link:
         beside = self.is_async or name != "process_output_stream"
         self.may_write = beside and may_write(self.hook)
         self.looks_back = name == "process_output_stream" and may_look_back(self.hook)
+        traits: Any = getattr(processor, "traits_of", None)
+        if traits is not None:  # it stands for several, and knows what they may do
+            self.may_write, self.looks_back = traits(name)
         self.process_data_parts = bool(getattr(processor, "process_data_parts", False))
         policy = policy_of(processor)
         self.guard = None if policy is None else Guard(policy, processor, name)

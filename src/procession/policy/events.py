@@ -90,7 +90,11 @@ class RunOfEvents(Protocol):
     policy_events: Noted | None
     step_number: int
     retry_count: int
-    observer: Observer | None
+
+    @property
+    def observer(self) -> Observer | None:
+        """Who is told."""
+        ...
 
     @property
     def step(self) -> Any:
