@@ -282,7 +282,7 @@ class Threads(StoresSomething):
         """Put a signal into a thread while no run is under way: the next turn's prompt has it.
 
         A run that is under way in the thread does not see it: tell that one by `run.send_signal`.
-        Among what such a run saves, the signal stands where its time puts it.
+        The signal stands before what such a run saves, or among it, as its time has it.
 
         `signal` is a `Signal`, or a mapping with `type` and `contents`. A missing thread is created
         if `resource_id` is given. Raises `InputError` for a transient signal, which no later turn
