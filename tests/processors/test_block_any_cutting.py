@@ -261,3 +261,19 @@ async def test_a_gate_that_lets_nothing_pass(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Gate, "_let_pass", drop)
     with pytest.raises(AssertionError):
         await test_a_users_hook("text", False)
+
+
+@pytest.mark.parametrize(
+    "text", [". 1. s123", "a 1. s123", "@ 12 s123", "k=v 7, s123", "x@y 1 s123"]
+)
+async def test_a_number_waits_for_its_word_whatever_stands_before(text: str) -> None:
+    """G-A: what leaves before the verdict of the guard before does not depend on the cutting."""
+
+    def make() -> list[Any]:
+        return [
+            RegexFilterProcessor(rules=[RegexRule("s", "s[0-9]{3}")], strategy="block"),
+            PIIDetector(model=False, strategy="block", detection_types=["email"]),
+        ]
+
+    seen = {(await play(make(), "text", cut, text)).text for cut in worst_cuttings(text)}
+    assert len(seen) == 1

@@ -183,6 +183,8 @@ async def test_a_cancelled_task_leaves_no_transaction_open(tmp_path: Path) -> No
         await asyncio.to_thread(begun.wait, 20)
         for task in (running, *queued[:4]):
             task.cancel()
+        for _ in range(5):  # until the threads have been told
+            await asyncio.sleep(0)
         go_on.set()
         ended = await asyncio.gather(running, *queued, return_exceptions=True)
         assert [type(each) for each in ended] == [asyncio.CancelledError] * 5 + [type(None)]

@@ -53,6 +53,8 @@ NUMBER = (
     r"""(?!\S{8}) ["'(\u201c$\u20ac\xa3]?+ [0-9]{1,4} (?:[.,][0-9]{1,3})?+ [%.,;:!?)"'\u201d]*+"""
 )
 """A number that is part of no value if a word follows. No more characters: a secret has eight."""
+LAST_NUMBER = re.compile(rf"(?<!\S) {NUMBER} \s++ \Z", re.VERBOSE)
+"""A small number at the end, which may belong to what comes."""
 PROSE = re.compile(
     rf"""((?:
         (?!\S{{20}} | [A-Z\u0388-\u03a9\u0400-\u042f]{{2}}[ \t])

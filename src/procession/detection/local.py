@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..keywords import TakesOptions
 from .boundaries import (
+    LAST_NUMBER,
     LONG,
     PROSE,
     SPAN,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["LocalDetector"]
 
 DULL = re.compile(rf"""(?!\S{{20}})["'(]*+(?:{WORD}++(?:['-]{WORD}++)*+)?[.,;:!?)"']*+\Z""")
+_NEAR = 64
 MOST = 40
 """No kind asks for more characters or digits than these."""
 LEFT = 3
@@ -139,6 +141,8 @@ class LocalDetector(TakesOptions):
             *_, cut = (at, *cuts(folded, at, limit))
             if cut > at:
                 return cut
+        if at == len(folded) and LAST_NUMBER.search(folded, max(floor, at - _NEAR), at):
+            at = token_before(folded, at, floor)  # it waits for its word, whatever stands before
         while at > floor and joins(folded, at):
             if len(folded) - at > SPAN:
                 return self._in_table(folded, at, floor, text, base, seen)
