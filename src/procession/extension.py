@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from msgspec import Struct
 
 from .engine.leaving import telling_processors
+from .engine.own_loop import wait_for_settled
 from .engine.workers import begin_work
 from .errors import ConfigurationError
 from .message_list import MessageList
@@ -64,7 +65,9 @@ class Extension(Protocol):
     """Adds processors to every run of an agent.
 
     A processor with the id of one in the user's list is left out (R-021). An extension that has a
-    method `run_ended(run)` is told of the end of each run, as processors are.
+    method `run_ended(run)` is told of the end of each run, as processors are. Who goes on with
+    something behind runs should have a method `settled()`, which returns when that is done: after
+    `generate_sync` and `stream_sync` the program does not end before it, for 10 seconds at most.
     """
 
     def extend(self, opening: Opening, /) -> Around | Awaitable[Around]:
@@ -107,6 +110,7 @@ async def tell_the_end(run: RunState, problems: list[tuple[str, BaseException]])
         else:
             if not telling.done():
                 telling.cancel()  # what hangs; the next one is told
+    wait_for_settled((*run.pipeline.closers, *run.extensions))
     if not telling.cancelled():
         telling.result()
     if cancelled is not None:

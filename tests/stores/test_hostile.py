@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -68,9 +67,7 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def stopped(server: Server) -> Iterator[Server]:
     """The same; it runs again when the test has ended."""
-    logging.getLogger("psycopg.pool").disabled = True  # it tells of each attempt
     yield server
-    logging.getLogger("psycopg.pool").disabled = False
     server.start()
 
 

@@ -14,6 +14,8 @@ __all__ = ["Background"]
 
 PATIENCE = 10.0
 """How long closing waits for what goes on, in seconds."""
+_LOOK = 0.02
+"""Seconds between looks at what goes on on another event loop."""
 
 _log = logging.getLogger("procession.memory")
 
@@ -34,23 +36,33 @@ class Background:
         task.add_done_callback(self._tasks.discard)
 
     async def settled(self) -> None:
-        """Until all that was begun on this event loop has ended."""
-        here = asyncio.get_running_loop()
-        while tasks := [task for task in self._tasks if task.get_loop() is here]:
-            await asyncio.wait(tasks)
+        """Until all that was begun has ended; what an event loop took with it has."""
+        await self._settled_here()
+        while any(task.get_loop().is_running() for task in self._left()):
+            await asyncio.sleep(_LOOK)
+            await self._settled_here()
 
     async def aclose(self) -> None:
-        """Wait until it has ended, for so many seconds; what goes on is cancelled then."""
+        """Wait until it has ended, for so many seconds; what goes on here is cancelled then."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await self.settled()
-        here = asyncio.get_running_loop()
-        left = [task for task in self._tasks if task.get_loop() is here]
+        left = self._left(asyncio.get_running_loop())
         if left:
             _log.warning("memory: %d tasks behind runs were cancelled", len(left))
         for task in left:
             task.cancel()
-        await self.settled()
+        await self._settled_here()
+
+    async def _settled_here(self) -> None:
+        here = asyncio.get_running_loop()
+        while left := self._left(here):
+            await asyncio.wait(left)
+
+    def _left(self, loop: asyncio.AbstractEventLoop | None = None) -> list[asyncio.Task[None]]:
+        """What goes on, on one event loop or on any."""
+        tasks = [task for task in list(self._tasks) if not task.done()]
+        return tasks if loop is None else [task for task in tasks if task.get_loop() is loop]
 
 
 async def _logged(what: str, work: Coroutine[None, None, object]) -> None:

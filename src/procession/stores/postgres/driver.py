@@ -2,17 +2,9 @@
 
 from ...extras import brought_by
 
-with brought_by("postgres", "psycopg", "psycopg_pool"):
+with brought_by("postgres", "psycopg"):
     import psycopg
     from psycopg import errors
     from psycopg.conninfo import conninfo_to_dict
-    from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 
-__all__ = [
-    "AsyncConnectionPool",
-    "PoolClosed",
-    "PoolTimeout",
-    "conninfo_to_dict",
-    "errors",
-    "psycopg",
-]
+__all__ = ["conninfo_to_dict", "errors", "psycopg"]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ...errors import StoreError
-from .driver import PoolClosed, PoolTimeout, psycopg
+from .driver import psycopg
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -30,6 +30,7 @@ _SAID = [
     (re.compile("too many clients|remaining connection slots"), "53300"),
     (re.compile('database "[^"]*" does not exist'), "3D000"),
 ]
+_LASTING = frozenset({"28P01", "28000", "3D000"})
 
 
 class Failures:
@@ -58,20 +59,34 @@ class Failures:
             f"committed: it was written, or nothing of it. What was to be saved can be saved again"
         )
 
+    def none_free(self) -> StoreError:
+        """The `StoreError` for a call that has waited for a connection in vain."""
+        return StoreError(
+            f"PostgreSQL: no connection was free for {self._timeout:g} seconds: raise max_size, or "
+            f"see what holds them. Nothing of this was written"
+        )
+
+    def is_lasting(self, error: psycopg.Error) -> bool:
+        """Whether connecting once more would fail as well."""
+        return _state(error) in _LASTING
+
     def _meaning(self, error: psycopg.Error) -> str:
-        if isinstance(error, PoolClosed):
-            return "the store has been closed meanwhile"
-        if isinstance(error, PoolTimeout):
-            return (
-                f"no connection was free for {self._timeout:g} seconds: raise max_size, or see "
-                f"whether the server answers"
-            )
-        said = error.diag.message_primary or str(error)
-        known = _MEANINGS.get(error.sqlstate or "")
-        if known is None:
-            known = next((_MEANINGS[state] for words, state in _SAID if words.search(said)), None)
+        said = _said(error)
+        known = _MEANINGS.get(_state(error))
         return known or f"{type(error).__name__}: {self._without_password(said)}"
 
     def _without_password(self, text: str) -> str:
         short = " ".join(text.split())[:300]
         return short.replace(self._password, "…") if self._password else short
+
+
+def _said(error: psycopg.Error) -> str:
+    return error.diag.message_primary or str(error)
+
+
+def _state(error: psycopg.Error) -> str:
+    """The code of an error, also of one that has only words."""
+    if error.sqlstate in _MEANINGS:
+        return error.sqlstate
+    said = _said(error)
+    return next((state for words, state in _SAID if words.search(said)), "")

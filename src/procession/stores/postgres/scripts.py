@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
+from ...aio import Within
 from .driver import errors, psycopg
 from .driving import drive
 from .wording import DIALECT
@@ -41,7 +42,8 @@ class Scripts:
         with self._failures.explained():
             while True:
                 try:
-                    return await self._attempt(script)
+                    # Also where the end of an event loop sets it off, which is late for generators.
+                    return await Within(self._attempt(script))
                 except (errors.SerializationFailure, errors.DeadlockDetected):
                     attempt += 1
                     if attempt == _ATTEMPTS:
@@ -64,11 +66,14 @@ class Scripts:
     async def read(self, script: Callable[[], Script[T]], *, single: bool = False) -> T:
         """Run it on one state of the database; that takes more for several statements."""
         with self._failures.explained():
-            async with self._pools.borrowed() as connection:
-                if single:
-                    return await drive(script, connection, self._worded)
-                await connection.execute(_BEGIN_READING)
-                try:
-                    return await drive(script, connection, self._worded)
-                finally:
-                    await connection.rollback()
+            return await Within(self._read(script, single=single))
+
+    async def _read(self, script: Callable[[], Script[T]], *, single: bool) -> T:
+        async with self._pools.borrowed() as connection:
+            if single:
+                return await drive(script, connection, self._worded)
+            await connection.execute(_BEGIN_READING)
+            try:
+                return await drive(script, connection, self._worded)
+            finally:
+                await connection.rollback()

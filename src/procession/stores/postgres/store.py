@@ -14,6 +14,7 @@ from ..sql.snapshots import SqlSnapshots
 from ..sql.traces import SqlTraces
 from .driver import conninfo_to_dict, psycopg
 from .failures import Failures
+from .pool import Sizes
 from .pools import Pools
 from .scripts import Scripts
 from .wording import Wording
@@ -31,7 +32,8 @@ class PostgresStore(ByDomain, TakesOptions):
 
     `url` is `postgresql://user:password@host/database`, or `key=value` pairs as libpq takes them.
     The `schema` and its tables are made if they are missing. Between `min_size` and `max_size`
-    connections are held, for each event loop; a call waits up to `timeout` seconds for one.
+    connections are held, for each event loop, and given up when it ends; a call waits up to
+    `timeout` seconds for one.
 
     Raises `OptionError` for options that cannot be used, and at the first use `StoreError` if the
     server cannot be used. No error and no `repr` holds the password.
@@ -59,7 +61,7 @@ class PostgresStore(ByDomain, TakesOptions):
         failures = Failures(str(self._place.get("password") or ""), waiting)
         wording = Wording(schema)
         self._search_path = wording.search_path
-        self._pools = Pools(url, wording, failures, (least, most, waiting))
+        self._pools = Pools(url, wording, failures, Sizes(least, most, waiting))
         scripts = Scripts(self._pools, wording, failures)
         self._domains = {
             "memory": SqlConversations(scripts),
