@@ -55,7 +55,7 @@ caches: list[CacheOfResponses] = [
 ]
 again: MastraServerCache = InMemoryServerCache()
 processors = [ResponseCache(cache=cache, ttl=600, key=by_model) for cache in caches]
-nothing = ResponseCache() # a cache is what it is for
+nothing = ResponseCache()  # refused when it runs: a cache is what it is for
 wrong = ResponseCache(cache=7)  # type: ignore[arg-type] # it can do nothing
 off = ResponseCache(cache=None, scope=None, ttl=None)
 context: RequestContext = ResponseCache.context(key=later, scope="org-1", bust=True)
