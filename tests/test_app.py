@@ -671,7 +671,7 @@ async def test_work_behind_runs_that_does_not_end_is_cancelled(
 
 def workers() -> list[threading.Thread]:
     """The threads of stores."""
-    return [thread for thread in threading.enumerate() if "procession" in thread.name]
+    return [thread for thread in threading.enumerate() if "procession-sqlite" in thread.name]
 
 
 async def test_files_are_let_go_of(tmp_path: Any) -> None:

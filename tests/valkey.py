@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,5 +17,12 @@ __all__ = ["valkey"]
 @pytest.fixture(scope="session")
 def valkey() -> Iterator[str]:
     """The address of the server. Tests keep apart by their prefixes."""
-    with ValkeyServer() as server:
+    with ValkeyServer(port=_free_port()) as server:
         yield server.connection_url
+
+
+def _free_port() -> int:
+    """One that nobody has: left to itself, the server takes what another process just took."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

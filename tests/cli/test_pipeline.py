@@ -191,9 +191,9 @@ def test_what_a_look_has_opened_is_closed(
     request = Request("t1", "ada")
     show_pipeline("shop:a", agent=None, request=request, as_json=False, console=Console())
     for thread in threading.enumerate():
-        if thread.name.startswith("procession") and "-e5" not in thread.name:
+        if "procession-sqlite" in thread.name:
             thread.join(30)
-    assert not [thread for thread in threading.enumerate() if "procession" in thread.name]
+    assert not [thread for thread in threading.enumerate() if "procession-sqlite" in thread.name]
     assert (tmp_path / "a.db").exists() and "message-history" in capsys.readouterr().out
 
 
