@@ -7,6 +7,7 @@ import itertools
 import subprocess
 import sys
 import threading
+from contextlib import aclosing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -30,9 +31,11 @@ from tests.postgres import postgres
 from tests.stores.processes import finished, start_process
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterator
+    from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
 
     from checks.postgres_server import Server
+    from procession.chunks import Chunk
+    from procession.model import ModelRequest
     from procession.store import Store
 
 __all__ = ["postgres", "store"]
@@ -174,13 +177,28 @@ async def test_a_message_id_of_another_tenant_shows_and_changes_nothing(store: S
     assert [(row.id, row.text) for row in await rows(memory)] == before
 
 
+class Meeting(ScriptedModel):
+    """Answers when all who are expected have asked."""
+
+    def __init__(self, answer: str, barrier: asyncio.Barrier) -> None:
+        super().__init__([answer])
+        self._barrier = barrier
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Sequence[Chunk], None]:
+        await self._barrier.wait()
+        async with aclosing(super().stream(request)) as batches:
+            async for batch in batches:
+                yield batch
+
+
 async def test_two_tenants_who_make_the_same_thread_at_once(store: Store) -> None:
     """One has it; the other's answer is delivered and not stored, and no message is mixed in."""
     paused = Pausing(store, itertools.cycle([2]))
     memory = Memory(storage=paused)
+    all_have_begun = asyncio.Barrier(3)
 
     async def claim(resource: str) -> Any:
-        model = ScriptedModel([f"for {resource}"])
+        model = Meeting(f"for {resource}", all_have_begun)
         agent, _ = remembering(model, memory)
         texts: list[str] = []
         async with agent.stream(

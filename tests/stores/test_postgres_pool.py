@@ -6,14 +6,17 @@ Nothing here closes the store, unless it says so.
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import subprocess
 import sys
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg import generators, waiting
 
 from procession import StoreError
 from procession.ids import new_id
@@ -22,7 +25,7 @@ from procession.stores.postgres import pool
 from tests.stores.saying import said, turn
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Generator
 
 
 class Watched:
@@ -108,6 +111,53 @@ def test_an_event_loop_may_end_while_connections_are_made(watched: Callable[...,
     for steps in range(0, 60, 3):
         asyncio.run(leave(steps))
     asyncio.run(made.reach(0))
+
+
+def test_a_connection_that_an_event_loop_has_not_finished_is_not_kept(
+    watched: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server knows it already; what holds the failed attempt must not hold it."""
+    made = watched()
+    begun: list[weakref.ref[Any]] = []
+    has_begun = asyncio.Event()
+    connect = generators.connect
+
+    def slowly(conninfo: str) -> Generator[Any, Any, Any]:
+        half_made = yield from connect(conninfo)
+        begun.append(weakref.ref(half_made))
+        has_begun.set()
+        while True:
+            yield half_made.socket, waiting.WAIT_R
+
+    monkeypatch.setattr(generators, "connect", slowly)
+
+    async def leave() -> None:
+        call = asyncio.create_task(made.memory.list_threads())
+        await has_begun.wait()
+        assert not call.done()
+
+    gc.disable()
+    try:
+        asyncio.run(leave())
+        assert [each() for each in begun] == [None]
+    finally:
+        gc.enable()
+
+
+async def test_who_is_cancelled_as_the_pool_opens_leaves_it_to_the_others(
+    watched: Callable[..., Watched],
+) -> None:
+    made = watched()
+    caller = asyncio.create_task(made.store.start())
+    await asyncio.sleep(0)
+    [opening] = asyncio.all_tasks() - {asyncio.current_task(), caller}
+    opening.add_done_callback(lambda _: caller.cancel())
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert (await made.memory.list_threads()).total == 0
+    await made.reach(1)  # the one that was open then
+    await made.store.close()
+    await made.reach(0)
 
 
 async def test_cancelled_calls_leave_their_connections_to_others(

@@ -157,11 +157,15 @@ class Pool:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _connect(self, seconds: float) -> Connection:
-        return await _Dropped.connect(
-            self._url,
-            autocommit=True,
-            connect_timeout=max(2, int(seconds)),  # libpq takes no less
-        )
+        try:
+            return await _Dropped.connect(
+                self._url,
+                autocommit=True,
+                connect_timeout=max(2, int(seconds)),  # libpq takes no less
+            )
+        except BaseException as error:
+            # The frames it has come through hold a connection that is half made.
+            raise error.with_traceback(None)  # noqa: B904
 
 
 async def _works(connection: Connection) -> bool:

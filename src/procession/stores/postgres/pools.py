@@ -64,14 +64,16 @@ class Pools:
         if opening is None:
             self._forget_ended()
             opening = self._opening[loop] = loop.create_task(self._open())
-            opening.add_done_callback(_seen)
-        try:
-            # Others wait for it, too: who is cancelled leaves it to them.
-            return await asyncio.shield(opening)
-        except BaseException:
-            if opening.done() and self._opening.get(loop) is opening:
-                del self._opening[loop]  # the next one tries again
-            raise
+            opening.add_done_callback(self._forget_failed)
+        # Others wait for it, too: who is cancelled leaves it to them.
+        return await asyncio.shield(opening)
+
+    def _forget_failed(self, opening: asyncio.Task[Pool]) -> None:
+        """The next call tries again; this one's failure is known, also if nobody waits any more."""
+        if opening.cancelled() or opening.exception() is not None:
+            loop = opening.get_loop()
+            if self._opening.get(loop) is opening:
+                del self._opening[loop]
 
     def _forget_ended(self) -> None:
         """Pools of event loops that have ended, also of those that were not shut down in order."""
@@ -103,9 +105,3 @@ class Pools:
                 await connection.execute(self._wording.make_schema)
             await connection.execute(self._wording.search_path)
             await drive(partial(migrate, DIALECT, "store", MIGRATIONS), connection, plainly)
-
-
-def _seen(opening: asyncio.Task[Pool]) -> None:
-    """Its failure is known, also if all who waited for it have been cancelled."""
-    if not opening.cancelled():
-        opening.exception()
